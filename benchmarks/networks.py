@@ -85,7 +85,7 @@ def projection(models: TaskModels, runs: int) -> dict[str, float]:
     flat = models.flats[0].flat
     copy = torch.empty_like(flat)
     start = flat.clone()
-    work = models.flats[0].workspace
+    (work,) = models._members.local
     n_tasks = len(models)
     pull = np.full(n_tasks, 0.5)
 
@@ -165,6 +165,24 @@ def growth(plan: Plan) -> str:
     return table(["N", "S", "copy, ms", "`project`, ms", "× copy"], rows)
 
 
+def least(plan: Plan) -> str:
+    """What is possible for adapters, given the rate of a plain product of matrices."""
+    n_tasks, n_parameters = plan.adapters
+    side, columns = torch.randn(1024, 1024), torch.empty(n_tasks + 1, n_parameters)
+    copy, product = torch.empty_like(columns), np.empty((1024, 1024), np.float32)
+    square, other = side.numpy(), side.T.contiguous().numpy()
+    calls = lambda: copy.copy_(columns), lambda: np.matmul(square, other, out=product)
+    copied, multiplied = medians(plan.runs, *calls)
+    rate = 2 * 1024**3 / multiplied
+    half = n_tasks * (n_tasks + 1) * n_parameters / rate
+    return (
+        f"NumPy multiplies matrices of 1024 × 1024 at {rate / 1e9:.0f} GFLOP/s in this run. At "
+        f"that rate, half of the Gram matrix of {n_tasks} × {n_parameters:,} takes "
+        f"{half / copied:.1f} copies; with 1.5 for reading and writing, "
+        f"{half / copied + 1.5:.1f} copies is the least for an exact projection of that size."
+    )
+
+
 def page(plan: Plan) -> str:
     load = os.getloadavg()[1]
     return f"""# Networks, measured
@@ -194,8 +212,10 @@ elsewhere they are known from the solution.
 
 {growth(plan)}
 
-The Gram matrix takes N² S multiplications, everything else is proportional to N S. At a few
-thousand parameters the time is that of calls, most of it in the solver.
+Half of the symmetric Gram matrix takes N² S / 2 multiplications, everything else is proportional to
+N S. At a few thousand parameters the time is that of calls, most of it in the solver.
+
+{least(plan)}
 
 ## Engines of `fit`
 

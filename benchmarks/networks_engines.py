@@ -15,9 +15,8 @@ from networks_tables import medians, milliseconds, table
 from torch import nn
 
 from crosslearning.nn import TaskModels, fit
+from crosslearning.nn._data import Feed, as_sources, schedule
 from crosslearning.nn._engines import choose_engine
-from crosslearning.nn._sampling import Feed, schedule
-from crosslearning.nn._sources import as_sources
 from crosslearning.nn.architectures import mlp
 
 if TYPE_CHECKING:

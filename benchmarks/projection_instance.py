@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crosslearning.coupling import project
-from crosslearning.coupling._arrays import ArrayMembers
+from crosslearning.coupling._project import ArrayMembers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -101,7 +101,7 @@ def of_table(name: str, seed: int) -> tuple[str, str]:
     frame["group"] = rng.integers(rng.integers(12, 21), size=len(frame)).astype(str)
     frame = frame.drop(columns="rownames", errors="ignore")
     model = fit_table(frame, task="group", target="y", seed=seed, time_budget=BUDGET)
-    return model.results["comparison"]["effect"], model.results["sentence"]
+    return model.results["verdict"]["effect"], model.results["sentence"]
 
 
 def of_estimator(name: str, seed: int) -> tuple[str, str]:

@@ -27,7 +27,7 @@ from crosslearning import (
     smallest_enclosing_ball,
 )
 from crosslearning.datasets import load_hsb82, load_pictures32
-from crosslearning.images.contact_sheet import draw_contact_sheet
+from crosslearning.images.folder import draw_contact_sheet
 from crosslearning.paper.gaussian import experiment as gaussian
 
 if TYPE_CHECKING:

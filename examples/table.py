@@ -38,8 +38,9 @@ def main(folder: Path) -> None:
     print(results["sentence"])
     for row in results["models"]:
         print(f"  {row['label']:32} {results['score']['name']} {row['score']:.2f}")
-    for row in results["differences"]["features"]:
-        print(f"  schools differ in {row['what']} by {row['sd']:.2f} around {row['center']:.2f}")
+    for level in results["differences"]["levels"]:
+        for row in level["shown"]:
+            print(f"  schools differ in {row['what']} by a standard deviation of {row['sd']:.2f}")
 
     model.save(folder)
     print(f"Files: {sorted(path.name for path in folder.iterdir())}")

@@ -196,7 +196,7 @@ def _read(kind: Any, value: Any) -> Any:
     if origin is np.ndarray:
         (scalar,) = get_args(args[1])
         return _objects(value) if scalar is Any else np.array(value, dtype=scalar)
-    if is_dataclass(kind):
+    if is_dataclass(kind) and isinstance(kind, type):
         stored = _stored(kind)
         return kind(**{stored[key][0]: _read(stored[key][1], part) for key, part in value.items()})
     return value

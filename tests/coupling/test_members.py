@@ -8,7 +8,7 @@ from crosslearning.coupling import Storage, couple
 from crosslearning.exceptions import ResolutionWarning
 from tests.support.networks import TaskModels, nn, torch
 
-from crosslearning.nn.sweeps._stacked import Stack  # isort: skip
+from crosslearning.nn._stacked import Stack  # isort: skip
 
 N, S = 3, 400
 

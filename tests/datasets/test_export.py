@@ -27,8 +27,9 @@ def few():
 
 
 @pytest.fixture
-def exported(few, tmp_path):
-    return export.export_pictures(few, tmp_path / "pictures", "png")
+def exported(few, tmp_path, monkeypatch):
+    monkeypatch.setitem(export.LOADERS, "pictures32", lambda: few)
+    return export.export("pictures32", tmp_path / "pictures")
 
 
 def rows_of(pictures, names):
@@ -62,8 +63,9 @@ def test_pictures_keep_their_notices(exported):
     assert all((exported / name).stat().st_size > 1000 for name in notices)
 
 
-def test_pictures_as_jpeg(few, tmp_path):
-    folder = export.export_pictures(few, tmp_path / "pictures", "jpeg")
+def test_pictures_as_jpeg(few, tmp_path, monkeypatch):
+    monkeypatch.setitem(export.LOADERS, "pictures32", lambda: few)
+    folder = export.export("pictures32", tmp_path / "pictures", "jpeg")
     data = ImageDomains(folder, cache_dir=tmp_path / "cache")
     with Image.open(folder / data.names[0]) as image:
         assert (image.format, image.size) == ("JPEG", (64, 64))

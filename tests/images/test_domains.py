@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from unicodedata import normalize
 
@@ -14,7 +13,6 @@ from PIL import Image
 
 from crosslearning.files import default_cache_dir
 from crosslearning.images import ImageDomains, split
-from crosslearning.images import _pixel_cache as pixel_cache
 from tests.support.image_files import corners, encoded, png_bomb, put, quarters
 
 PNG = encoded(quarters(), "PNG")
@@ -73,7 +71,6 @@ def test_domains_and_categories_are_found_by_name(tree, cache):
     assert data.domains == ("Art", "Product", "Real World")
     assert data.categories == ("Alarm_Clock", "Only here", normalize("NFC", NAIVE))
     assert data.counts().to_numpy().tolist() == [[2, 5, 1], [0, 0, 1], [0, 1, 1]]
-    assert data.ignored == 6
     assert data.skipped == ()
     assert len(data) == len(data.names) == len(set(data.groups)) == 11
     assert list(data.names) == sorted(data.names, key=lambda name: name.split("/"))
@@ -121,8 +118,6 @@ def test_fingerprint_knows_the_files_but_not_their_times(tree, cache):
     first = ImageDomains(tree, cache_dir=cache).fingerprint
     os.utime(tree / "Art/Alarm_Clock/00001.jpg", ns=(5, 5))
     assert ImageDomains(tree, cache_dir=cache).fingerprint == first
-    lists = put(tree, "test.txt", b"Art/Alarm_Clock/00001.jpg")
-    assert ImageDomains(tree, cache_dir=cache, test_lists=lists).fingerprint != first
     put(tree, "Art/Alarm_Clock/00003.jpg", JPEG)
     assert ImageDomains(tree, cache_dir=cache).fingerprint != first
 
@@ -145,25 +140,19 @@ def test_only_ten_unreadable_images_are_named(tree, cache):
         ImageDomains(tree, cache_dir=cache).pixels(8)
 
 
-def test_unreadable_images_can_be_left_out(tree, cache, monkeypatch):
+def test_unreadable_images_can_be_left_out(tree, cache):
     broken = spoil(tree)
-    lists = put(tree, "train.txt", "\n".join(broken).encode())
     calls = []
     data = ImageDomains(
         tree,
         skip_unreadable=True,
         cache_dir=cache,
-        train_lists=lists,
         progress=lambda *done: calls.append(done),
     )
     assert set(data.skipped) == broken
     assert calls == [(14, 14)]
     assert "Broken" not in data.categories
     assert len(data) == len(data.pixels(8)) == 11
-    assert [len(part) for part in split(data)] == [0, 11]
-    monkeypatch.setattr(pixel_cache, "decode", None)  # what is known is not looked at again
-    again = ImageDomains(tree, skip_unreadable=True, cache_dir=cache)
-    assert again.skipped == data.skipped
 
 
 def test_nothing_but_unreadable_images(tmp_path, cache):
@@ -191,15 +180,6 @@ def test_roots_that_are_no_folder(name, problem, tmp_path):
         ImageDomains(tmp_path / name)
 
 
-def test_office_31_has_a_folder_between(tmp_path):
-    for domain in ("amazon", "dslr"):
-        put(tmp_path, f"{domain}/images/back_pack/frame_0001.jpg", JPEG)
-    put(tmp_path, "photos/images/1.jpg", JPEG)  # a category that is called so
-    data = ImageDomains(tmp_path)
-    assert data.domains == ("amazon", "dslr", "photos")
-    assert data.categories == ("back_pack", "images")
-
-
 def test_names_that_are_no_text(tmp_path, cache):
     folder = tmp_path / "tree" / "a" / "b"
     folder.mkdir(parents=True)
@@ -220,44 +200,18 @@ def many(root, n=20):
     return root
 
 
-def test_lists_prescribe_the_split(tmp_path):
-    root = many(tmp_path / "root", 4)
-    train = put(tmp_path, "a_train.txt", b"\xef\xbb\xbfa/x y/0.png 3\r\na/x y/1.png 3\n\n")
-    other = put(tmp_path, "b_train.txt", b"b/x y/2.png")
-    test = put(tmp_path, "test.txt", b"b/x y/0.png 0\n")
-    data = ImageDomains(root, train_lists=[train, str(other)], test_lists=test)
-    parts = [[data.names[k] for k in part] for part in split(data, 0.5)]
-    assert parts == [["a/x y/0.png", "a/x y/1.png", "b/x y/2.png"], ["b/x y/0.png"]]
-    rest = split(ImageDomains(root, train_lists=train))
-    assert [len(part) for part in rest] == [2, 6]
-    rest = split(ImageDomains(root, test_lists=test))
-    assert [len(part) for part in rest] == [7, 1]
-
-
-@pytest.mark.parametrize("name", ["c/x y/0.png 3", "a/x y/0.png wrong", "0.png"])
-def test_lists_must_name_images(name, tmp_path):
-    lists = put(tmp_path, "list.txt", name.encode())
-    with pytest.raises(ValueError, match=r"Every path in .*list\.txt must be that of an image"):
-        ImageDomains(many(tmp_path / "root", 2), train_lists=lists)
-
-
-def test_an_image_in_both_lists(tmp_path):
-    lists = put(tmp_path, "list.txt", b"a/x y/0.png\nb/x y/1.png")
-    with pytest.raises(ValueError, match=r"must not be in both .* 2 are, such as 'a/x y/0\.png'"):
-        ImageDomains(many(tmp_path / "root", 2), train_lists=lists, test_lists=lists)
-
-
 def test_a_group_file_keeps_images_together(tmp_path):
     root = many(tmp_path / "root")
     rows = [f"{domain}/x y/{k}.png,{k // 4}" for domain in "ab" for k in range(16)]
-    file = put(tmp_path, "groups.csv", "\n".join(["path,group", *rows]).encode())
-    data = ImageDomains(root, groups=file)
+    alone = ImageDomains(root)
+    put(root, "groups.csv", "\n".join(["path,group", *rows]).encode())
+    data = ImageDomains(root)
     assert len(set(data.groups)) == 4 + 8
     for seed in range(5):
         train, test = split(data, seed=seed)
         assert not set(data.groups[train]) & set(data.groups[test])
         assert len(test) == 8
-    assert ImageDomains(root).fingerprint != data.fingerprint
+    assert alone.fingerprint != data.fingerprint
 
 
 @pytest.mark.parametrize(
@@ -269,9 +223,10 @@ def test_a_group_file_keeps_images_together(tmp_path):
     ],
 )
 def test_group_files_that_are_none(text, message, tmp_path):
-    file = put(tmp_path, "groups.csv", text.encode())
+    root = many(tmp_path / "root", 1)
+    put(root, "groups.csv", text.encode())
     with pytest.raises(ValueError, match=message):
-        ImageDomains(many(tmp_path / "root", 1), groups=file)
+        ImageDomains(root)
 
 
 @pytest.mark.parametrize("size", [0, -3])
@@ -301,19 +256,6 @@ def test_a_failure_leaves_no_file_behind(tree, cache):
     with pytest.raises(KeyboardInterrupt):
         ImageDomains(tree, cache_dir=cache).pixels(8, progress=stop)
     assert list(cache.iterdir()) == []
-
-
-def test_what_killed_processes_left_is_removed_after_a_day(tree, cache):
-    data = ImageDomains(tree, cache_dir=cache)
-    data.pixels(8)
-    (target,) = cache.iterdir()
-    old, new = (cache / f".{target.name}.{number}.tmp" for number in (1, 2))
-    for path in (old, new):
-        path.write_bytes(b"")
-    os.utime(old, (time.time() - 2 * 86400,) * 2)
-    data.pixels(4)
-    assert old not in cache.iterdir()
-    assert {target, new} <= set(cache.iterdir())
 
 
 def test_a_cache_that_cannot_be_written(tree, tmp_path):

@@ -23,21 +23,10 @@ def program(name, *arguments):
 def test_no_finished_run_is_trained_twice(finished, tmp_path, monkeypatch):
     folder = shutil.copytree(finished[0], tmp_path / "copy")
     results = finished[1]
-    monkeypatch.setattr("crosslearning.nn.sweeps._single.fit", None)
+    monkeypatch.setattr("crosslearning.nn._sweep_runs.fit", None)
     again = train(SMALL, Squares(), folder, name="squares", command="typed")
-    assert again | {"created": None} == results | {"created": None}
-
-
-def test_models_that_were_deleted_are_trained_again(finished, tmp_path):
-    folder, seen = shutil.copytree(finished[0], tmp_path / "copy"), []
-    model = folder / "models" / "epsilon-0.02-seed-1.safetensors"
-    before = model.read_bytes()
-    model.unlink()
-    results = train(SMALL, Squares(), folder, name="squares", progress=seen.append)
-    assert {(now["epsilon"], now["seed"]) for now in seen} == {(0.02, 1)}
-    assert model.read_bytes() == before
-    for row, expected in zip(results["runs"], finished[1]["runs"], strict=True):
-        assert row | {"seconds": 0} == expected | {"seconds": 0}
+    varying = {"created": None, "provenance": None}
+    assert again | varying == results | varying
 
 
 def test_more_seeds_and_radii_may_follow(finished, tmp_path):
@@ -63,7 +52,7 @@ def test_an_interrupted_run_goes_on(finished, tmp_path):
     results = train(config, Squares(), tmp_path, progress=seen.append)
     assert [now["epoch"] for now in seen] == [2]
     expected = next(r for r in finished[1]["runs"] if (r["epsilon"], r["seed"]) == (0.02, 0))
-    assert results["runs"][0] | {"seconds": 0} == expected | {"seconds": 0}
+    assert results["runs"][0] == expected
     assert run_files(tmp_path, 0) == {"cross-0.02-seed-0.json"}
     assert len(list((tmp_path / "models").glob("*.safetensors"))) == 1
 
@@ -78,8 +67,7 @@ def test_a_killed_training_goes_on_to_the_same_numbers(finished, tmp_path):
         SMALL, Squares(), tmp_path, name="squares", progress=seen.append, command="typed"
     )
     assert [(now["run"], now["epoch"]) for now in seen[:2]] == [(3, 1), (3, 2)]
-    for row, expected in zip(results["runs"], finished[1]["runs"], strict=True):
-        assert row | {"seconds": 0} == expected | {"seconds": 0}
+    assert results["runs"] == finished[1]["runs"]
 
 
 @pytest.mark.slow
@@ -93,13 +81,11 @@ def test_trainings_killed_in_every_phase_end_with_the_same_numbers(backbone, tmp
         assert f"/{phase}/" in deaths, phase
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     files = [path.relative_to(whole) for path in whole.glob("models/*")]
-    for file in (Path("results.csv"), Path("contact_sheet.png"), *files):
+    for file in (Path("contact_sheet.png"), *files):
         assert (whole / file).read_bytes() == (killed / file).read_bytes(), file
     results = [json.loads((folder / "results.json").read_text()) for folder in (whole, killed)]
     for one in results:
         del one["created"], one["provenance"]
-        for run in one["runs"]:
-            del run["seconds"]
     assert results[0] == results[1]
 
 
@@ -121,15 +107,6 @@ def test_a_folder_without_runs_takes_other_settings(tmp_path):
     config = replace(SMALL, epsilons=(0.02,), seeds=(0,), epochs=1)
     (tmp_path / "settings.json").write_text('{"epochs": 7}')
     assert train(config, Squares(), tmp_path)["config"]["epochs"] == 1
-
-
-@pytest.mark.parametrize("content", ["[]", "{"])
-def test_settings_that_are_none_are_refused(content, tmp_path):
-    (tmp_path / "settings.json").write_text(content)
-    (tmp_path / "runs" / "seed-0").mkdir(parents=True)
-    (tmp_path / "runs" / "seed-0" / "pooled-0.0-seed-0.json").write_text("{}")
-    with pytest.raises(ValueError, match=r"settings.json must hold the settings of runs. Choose"):
-        train(SMALL, Squares(), tmp_path)
 
 
 def test_results_of_something_else_are_not_overwritten(tmp_path):

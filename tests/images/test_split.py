@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crosslearning.datasets import ImageData, load_pictures32
-from crosslearning.images import split, split_codes
+from crosslearning.images import split
 from crosslearning.images.splits import divide
 from tests.support.image_training import SMALL, Squares
 
@@ -42,20 +42,20 @@ def excess(codes, test, share):
 
 @given(tables(), shares, seeds)
 def test_parts_are_disjoint_cover_everything_and_keep_groups(codes, share, seed):
-    train, test = split_codes(*codes, share, seed)
+    train, test = split(Codes(*codes), share, seed=seed)
     np.testing.assert_array_equal(np.sort(np.r_[train, test]), np.arange(codes.shape[1]))
     assert not set(codes[2, train]) & set(codes[2, test])
 
 
 @given(tables(alone=True), shares, seeds)
 def test_without_groups_every_cell_gives_its_share(codes, share, seed):
-    test = split_codes(*codes, share, seed)[1]
+    test = split(Codes(*codes), share, seed=seed)[1]
     assert np.abs(excess(codes, test, share)[0]).max() <= 0.5 + 1e-9
 
 
 @given(tables(), shares, seeds)
 def test_moving_no_single_group_makes_the_shares_better(codes, share, seed):
-    test = np.isin(np.arange(codes.shape[1]), split_codes(*codes, share, seed)[1])
+    test = np.isin(np.arange(codes.shape[1]), split(Codes(*codes), share, seed=seed)[1])
     misfit, sizes, _ = excess(codes, test, share)
     for group in np.unique(codes[2]):
         moved, _, _ = excess(codes, test ^ (codes[2] == group), share)
@@ -65,9 +65,9 @@ def test_moving_no_single_group_makes_the_shares_better(codes, share, seed):
 @given(tables(), seeds, st.randoms(use_true_random=False))
 def test_the_order_of_the_images_and_the_numbers_of_the_groups_do_not_matter(codes, seed, random):
     order = np.array(random.sample(range(codes.shape[1]), codes.shape[1]))
-    test = split_codes(*codes, seed=seed)[1]
+    test = split(Codes(*codes), seed=seed)[1]
     codes[2] = 3 * codes[2] - 7
-    again = split_codes(*codes[:, order], seed=seed)[1]
+    again = split(Codes(*codes[:, order]), seed=seed)[1]
     np.testing.assert_array_equal(np.sort(order[again]), test)
 
 
@@ -119,16 +119,7 @@ def test_a_validation_part_is_inside_the_training_part():
     assert len(validation) == pytest.approx(0.2 * len(train), rel=0.05)
 
 
-def test_a_given_split_is_returned_unless_a_part_is_split():
-    data = Codes(["a"] * 10, ["x"] * 10, range(10))
-    data.given_split = np.arange(3), np.arange(5, 10)
-    assert [part.tolist() for part in split(data, 0.5)] == [[0, 1, 2], [5, 6, 7, 8, 9]]
-    assert [len(part) for part in split(data, 0.5, within=np.arange(6))] == [3, 3]
-    assert len(split(data, train_fraction=0.4)[0]) == 1
-
-
 def test_nothing_is_split_into_nothing():
-    assert [len(part) for part in split_codes([], [], [])] == [0, 0]
     data = Codes(["a"] * 3, ["x"] * 3, range(3))
     assert [len(part) for part in split(data, within=[])] == [0, 0]
 

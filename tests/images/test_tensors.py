@@ -3,11 +3,14 @@
 import numpy as np
 import pytest
 
-from crosslearning.images import channel_statistics, statistics
-
 torch = pytest.importorskip("torch", reason="the extra `torch` is not installed")
 
-from crosslearning.images.batches import Augmentation, ImageBatches  # noqa: E402
+from crosslearning.images import batches  # noqa: E402
+from crosslearning.images.batches import (  # noqa: E402
+    Augmentation,
+    ImageBatches,
+    channel_statistics,
+)
 
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (20, 6, 5, 3), dtype=np.uint8)
@@ -17,7 +20,7 @@ LABELS = np.arange(20) % 7
 
 @pytest.mark.parametrize("at_a_time", [1, 70, 10**6])
 def test_statistics_are_those_of_the_named_images(at_a_time, monkeypatch):
-    monkeypatch.setattr(statistics, "_PIXELS_AT_A_TIME", at_a_time)
+    monkeypatch.setattr(batches, "_PIXELS_AT_A_TIME", at_a_time)
     rows = [3, 19, 0, 7]
     mean, std = channel_statistics(PIXELS, rows)
     np.testing.assert_allclose(mean, (PIXELS[rows] / 255).mean(axis=(0, 1, 2)), rtol=1e-6)

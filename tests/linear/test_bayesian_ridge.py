@@ -138,22 +138,6 @@ def test_little_data(rows):
     assert np.isfinite(model.coef_sd_).all()
 
 
-def test_task_weights_count_tasks():
-    X, _, y, tasks = simulated(17, n_tasks=8)
-    twice = np.concatenate([np.arange(len(y)), np.flatnonzero(tasks == 3)])
-    labels = np.where(np.arange(len(twice)) >= len(y), 99, tasks[twice])
-    copied = CrossBayesianRidge(covariance="block", tol=1e-9).fit(X[twice], y[twice], labels)
-    weighted = CrossBayesianRidge(
-        covariance="block", tol=1e-9, standardize=False, task_weights={3: 2.0}
-    )
-    Z = (X - copied.feature_mean_) / copied.feature_scale_
-    weighted.fit(Z, y, tasks)
-    np.testing.assert_allclose(
-        weighted.center_coef_ / copied.feature_scale_, copied.center_coef_, rtol=1e-4
-    )
-    assert weighted.noise_sd_ == pytest.approx(copied.noise_sd_, rel=1e-4)
-
-
 def test_hsb82_is_close_to_what_is_known():
     pupils = load_hsb82()
     model = CrossBayesianRidge().fit(pupils.X, pupils.y, tasks=pupils.tasks)

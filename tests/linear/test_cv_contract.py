@@ -122,34 +122,6 @@ def test_fits_that_do_not_converge_are_counted(estimator):
     assert 0 < n_rough <= n_fits
 
 
-@pytest.mark.parametrize("alphas", [[1.0], [0.04, 0.4, 4.0]], ids=["one alpha", "alphas"])
-def test_one_standard_error_shares_more(alphas):
-    shared = 0
-    for seed in range(2):
-        data = random_data(seed, (9, 8, 7, 6, 8), 3)
-        settings = {"n_epsilons": 5, "cv": 4, "alphas": alphas}
-        plain = data.fitted(CrossRidgeCV(**settings))
-        model = data.fitted(CrossRidgeCV(**settings, one_standard_error=True))
-        at_best = plain.score_path_[plain.epsilons_.tolist().index(plain.epsilon_)]
-        error = at_best.std(ddof=1) / 2
-        assert model.epsilon_ <= plain.epsilon_
-        assert plain.best_score_ - error - CLOSE <= model.best_score_ <= plain.best_score_ + CLOSE
-        shared += model.epsilon_ < plain.epsilon_
-    assert shared
-
-
-def test_one_standard_error_of_a_bounded_spring_stays_within_it():
-    data = random_data(5, (9, 8, 7, 6, 8), 3)
-    settings = {"n_epsilons": 4, "cv": 4, "alphas": [0.3], "tether": "auto"}
-    plain = data.fitted(CrossRidgeCV(**settings))
-    assert plain.tether_ == "bounded spring"
-    model = data.fitted(CrossRidgeCV(**settings, one_standard_error=True))
-    error = plain.score_path_[plain.score_path_.mean(axis=1).argmax()].std(ddof=1) / 2
-    assert model.best_score_ >= plain.best_score_ - error - CLOSE
-    assert model.stiffness_ >= plain.stiffness_
-    assert model.epsilon_ <= plain.epsilon_
-
-
 @pytest.mark.parametrize(
     "backend",
     ["threading", pytest.param("loky", marks=pytest.mark.slow)],  # starts processes

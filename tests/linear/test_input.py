@@ -115,9 +115,9 @@ def test_a_fit_without_tasks_warns(estimator):
 def test_targets_that_are_no_numbers(estimator, kind):
     data = data_for(CrossRidge)
     y = np.array([*data.y[:-1].round(2), "many"], dtype=kind)
-    with pytest.raises(ValueError, match="must be numbers; got 'many' in row 46"):
+    with pytest.raises(ValueError, match=r"could not convert string to float: .*many"):
         estimator.fit(data.X, y, tasks=data.tasks)
-    with pytest.raises(ValueError, match="must be numbers; got 'many' in row 46"):
+    with pytest.raises(ValueError, match=r"could not convert string to float: .*many"):
         data.fitted(CrossRidge()).fit_task(data.X, y)
     assert CrossRidge().fit(data.X, data.y.astype(kind), tasks=data.tasks).coef_.shape == (3, 3)
 

@@ -37,16 +37,12 @@ FEW = {"max_iter": 5, "min_samples_leaf": 5}
 STACKS = {
     "regressor": (CrossStackingRegressor([TREE], splines=True), 0),
     "boosting": (
-        CrossStackingRegressor(
-            [("b", HistGradientBoostingRegressor(**FEW))], task_feature=True, cv=3
-        ),
+        CrossStackingRegressor([("b", HistGradientBoostingRegressor(**FEW))], cv=3),
         0,
     ),
-    "cross": (CrossStackingRegressor([("r", CrossRidge())], final_estimator=CrossRidge()), 0),
+    "ridge": (CrossStackingRegressor([LINE], final_estimator=CrossRidge()), 0),
     "binary": (
-        CrossStackingClassifier(
-            [("b", HistGradientBoostingClassifier(**FEW))], task_feature=True, cv=3
-        ),
+        CrossStackingClassifier([("b", HistGradientBoostingClassifier(**FEW))], cv=3),
         2,
     ),
     "multinomial": (
@@ -130,12 +126,10 @@ def test_routing(stack, classes):
 
 def test_parameters_of_parts():
     stack = CrossStackingRegressor([TREE], final_estimator=CrossBayesianRidge())
-    stack.set_params(tree__max_depth=1, final_estimator__epsilon=0.5, splines=SplineFeatures())
-    stack.set_params(splines__n_knots=4)
+    stack.set_params(tree__max_depth=1, final_estimator__epsilon=0.5)
     copy = clone(stack)
     assert copy.estimators[0][1].max_depth == 1
     assert copy.final_estimator.epsilon == 0.5
-    assert copy.get_params()["splines__n_knots"] == 4
     data = data_for(0)
     assert data.fitted(copy).final_estimator_.distances_.max() <= 0.5 + 1e-9
 
@@ -260,6 +254,9 @@ class Certain(ClassifierMixin, BaseEstimator):
         second = (np.asarray(X)[:, 0] > 0).astype(float)
         return np.column_stack([1 - second, second])
 
+    def predict(self, X):
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 def test_wild_predictions_of_a_base_are_cut_off():
@@ -306,7 +303,7 @@ def test_curves_and_a_good_base_are_found():
     for name, settings in {
         "linear": {"estimators": []},
         "splines": {"estimators": [], "splines": True},
-        "both": {"estimators": [TREE], "task_feature": False, "splines": True},
+        "both": {"estimators": [TREE], "splines": True},
     }.items():
         model = CrossStackingRegressor(**settings).fit(X[train], y[train], tasks=tasks[train])
         predicted = model.predict(X[~train], tasks=tasks[~train])
@@ -345,24 +342,13 @@ def test_every_family_with_a_logarithmic_link_stacks_logarithms():
     assert stack._default_base().loss == "poisson"
 
 
-def test_the_default_base_sees_the_largest_tasks():
-    rng = np.random.default_rng(0)
-    tasks = np.concatenate([np.arange(300), np.arange(46, 300)])
-    X = rng.normal(size=(len(tasks), 1))
-    stack = CrossStackingRegressor(cv=2, task_feature=True).fit(X, X[:, 0], tasks=tasks)
-    assert stack.categories_.tolist() == list(range(46, 300))
-
-
 @pytest.mark.parametrize(
     ("stack", "match"),
     [
-        (CrossStackingRegressor([], passthrough=False), "must pass the features"),
-        (CrossStackingRegressor([TREE], passthrough=False, splines=True), "passthrough=False"),
         (CrossStackingRegressor(final_estimator=LinearRegression(), estimators=[]), "`tasks`"),
         (CrossStackingRegressor([TREE, TREE]), "not unique"),
-        (CrossStackingRegressor([LinearRegression()]), r"pairs.*got LinearRegression\(\). Write"),
+        (CrossStackingRegressor([LinearRegression()]), r"pairs.*got \[LinearRegression\(\)\]"),
         (CrossStackingClassifier([("a", SIMPLE, 1)]), "pairs of a name and an estimator"),
-        (CrossStackingClassifier([TREE]), "predict_proba"),
     ],
 )
 def test_errors(stack, match):
@@ -371,14 +357,6 @@ def test_errors(stack, match):
         data.fitted(stack)
     with pytest.raises(NotFittedError):
         stack.predict(data.X)
-
-
-def test_a_feature_called_task():
-    data = data_for(0)
-    frame = pd.DataFrame(data.X, columns=["a", "b", "task"])
-    with pytest.raises(ValueError, match="Rename the feature"):
-        CrossStackingRegressor([TREE], task_feature=True).fit(frame, data.y, tasks=data.tasks)
-    CrossStackingRegressor([TREE]).fit(frame, data.y, tasks=data.tasks)
 
 
 def test_intervals_only_where_the_final_estimator_has_them():

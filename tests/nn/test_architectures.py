@@ -36,7 +36,6 @@ def test_dropout_of_alexnet():
         (lambda: architectures.batchnorm_cnn(2, in_channels=1, width=4), (1, 16, 16), 2, 6_462),
         (lambda: architectures.mlp(10, 3), (10,), 3, 5_059),
         (lambda: architectures.mlp(12, 3, hidden=(), dropout=0.1), (3, 4), 3, 39),
-        (lambda: architectures.linear(6, 2), (6,), 2, 14),
     ],
 )
 def test_shapes(build, shape, n_out, count):
@@ -53,22 +52,3 @@ def test_statistics_of_batchnorm_belong_to_each_task():
     dark, bright = (models[task].features[1].running_mean for task in models.tasks)
     assert not torch.allclose(dark, bright)
     assert torch.equal(models["dark"].features[1].weight, models["bright"].features[1].weight)
-
-
-def test_linear_starts_at_zero():
-    assert not any(parameter.any() for parameter in architectures.linear(3, 2).parameters())
-
-
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (lambda: alexnet256(0), "`num_classes` must be a whole number"),
-        (lambda: alexnet256(65, dropout=1.0), "`dropout` must be at least 0 and below 1"),
-        (lambda: architectures.small_cnn(3, width=1.5), "`width` must be a whole number"),
-        (lambda: architectures.mlp(3, 2, hidden=(4, -1)), "`hidden` must be a whole number"),
-        (lambda: architectures.linear(True, 2), "`in_features` must be a whole number"),
-    ],
-)
-def test_refused(build, message):
-    with pytest.raises(ValueError, match=message):
-        build()

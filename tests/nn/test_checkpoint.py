@@ -80,7 +80,7 @@ def assert_resumes(path, interrupt_at=3 * 11 + 2, **options):
         train(path, interrupt_at, **options)
     found, again = train(path, **options)
     assert_equal_states(snapshot(expected), snapshot(found))
-    columns = ["step", "loss", "learning_rate", "stationarity", "score"]
+    columns = ["step", "loss", "learning_rate", "score"]
     np.testing.assert_array_equal(history.epochs[columns], again.epochs[columns])
     assert history.tasks.equals(again.tasks)
     assert history.best_epoch == again.best_epoch

@@ -10,8 +10,7 @@ from tests.support.fitting import LOSS, SIZES, loaders, net, rows, sgd, trained
 from tests.support.networks import TASKS, TaskModels, assert_equal_states, nn, snapshot, torch
 
 from crosslearning.nn import fit  # isort: skip
-from crosslearning.nn._sampling import Feed, schedule  # isort: skip
-from crosslearning.nn._sources import as_sources  # isort: skip
+from crosslearning.nn._data import Feed, as_sources, schedule  # isort: skip
 
 
 class Items(torch.utils.data.Dataset):

@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch", reason="the extra `torch` is not installed"
 
 import torch.distributed as dist  # noqa: E402
 
-from crosslearning.nn import _workspace  # noqa: E402
+from crosslearning.nn import _members  # noqa: E402
 from tests.support.rank_program import CHECKS  # noqa: E402
 
 NAMES = [
@@ -26,6 +26,6 @@ def group():
 @pytest.mark.parametrize("name", NAMES)
 def test_one_rank_is_as_no_mesh(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(_workspace, "_NARROWEST", 64)  # several chunks in small networks
-    monkeypatch.setattr(_workspace, "_ELEMENTS", 4 * 64)
+    monkeypatch.setattr(_members, "_NARROWEST", 64)  # several chunks in small networks
+    monkeypatch.setattr(_members, "_ELEMENTS", 4 * 64)
     CHECKS[name]()

@@ -11,7 +11,6 @@ from crosslearning.exceptions import ResolutionWarning
 from tests.support.networks import (
     TASKS,
     TaskModels,
-    assert_equal_states,
     network,
     nn,
     scatter,
@@ -28,8 +27,8 @@ STORED = {torch.float64: 1e-10, torch.float32: 2e-6, torch.bfloat16: 5e-2}
 def chunks(request, monkeypatch):
     """Cut the matrix into chunks of a few columns."""
     if request.param:
-        monkeypatch.setattr("crosslearning.nn._workspace._NARROWEST", request.param)
-        monkeypatch.setattr("crosslearning.nn._workspace._ELEMENTS", 1)
+        monkeypatch.setattr("crosslearning.nn._members._NARROWEST", request.param)
+        monkeypatch.setattr("crosslearning.nn._members._ELEMENTS", 1)
 
 
 @pytest.mark.parametrize("dtype", STORED)
@@ -195,57 +194,13 @@ def test_frozen_parameters_do_not_move(tether, dtype, prefix):
             assert same == name.startswith(prefix)
 
 
-@pytest.mark.usefixtures("chunks")
-def test_parameters_frozen_later_stay_where_they_are():
-    """What they differ by then is no longer part of the distances; the others are projected."""
-    models = TaskModels(network().double(), TASKS, epsilon=0.5)
-    scatter(models)
-    models.project()
-    for task in models:
-        freeze(models[task], "0")
-    before = vectors(models, "0")
-    scatter(models, seed=2)
-    thetas, center = vectors(models, "1")
-    expected = project(thetas, 0.5, center=center)
-    certificate = models.project()
-    for old, new in zip(before, vectors(models, "0"), strict=True):
-        assert np.array_equal(old, new)
-    np.testing.assert_allclose(vectors(models, "1")[0], expected.thetas, rtol=0, atol=1e-10)
-    for distances in (certificate.distances, models.distances()):
-        np.testing.assert_allclose(distances, expected.distances, atol=1e-10)
-    models.requires_grad_(True)
-    models.project()
-    assert np.linalg.norm(np.subtract(*vectors(models)), axis=1).max() <= 0.5 * (1 + 1e-10)
-
-
-def test_a_centre_that_starts_at_zero_has_the_frozen_parameters():
-    module = network()
-    module[0].requires_grad_(False)
-    models = TaskModels(module, TASKS, epsilon=0.5, center_init="zero")
-    np.testing.assert_array_equal(vectors(models, "0")[1], vectors(models, "0")[0][0])
-    assert not vectors(models, "1")[1].any()
-
-
-def test_parameters_frozen_in_some_tasks_are_refused():
-    models = TaskModels(network(), TASKS, epsilon={"0": 0.1, "1": 0.1})
-    scatter(models)
-    models["clipart"][1].requires_grad_(False)
-    before = snapshot(models)
-    with pytest.raises(ValueError, match=r"'1.weight' is frozen in 1 of 3\. Freeze it in all"):
-        models.project()
-    assert_equal_states(before, snapshot(models))
-    models["clipart"][1].requires_grad_(True)
-    models.project()
-
-
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_a_broken_task_is_named_before_it_is_mixed(value):
     models = TaskModels(network(), TASKS, epsilon={"0": 0.1, "1": 0.1})
     scatter(models)
     models["clipart"][1].bias.data[1] = value
-    models["clipart"][1].bias.grad = torch.tensor([0.0, value])
     before = snapshot(models)
-    with pytest.raises(ValueError, match=r"task 'clipart' are NaN .* '1.bias', as is its gradient"):
+    with pytest.raises(ValueError, match="parameters of task 'clipart' are NaN or infinite"):
         models.project()
     after = snapshot(models)
     assert all(torch.equal(before[n].nan_to_num(), after[n].nan_to_num()) for n in before)
@@ -254,7 +209,7 @@ def test_a_broken_task_is_named_before_it_is_mixed(value):
 def test_a_broken_centre_is_named():
     models = TaskModels(network(), TASKS, epsilon=0.1)
     models.center[1].weight[0, 0] = np.nan
-    with pytest.raises(ValueError, match=r"parameters of the centre are NaN .* '1.weight'"):
+    with pytest.raises(ValueError, match="parameters of the centre are NaN or infinite"):
         models.project()
 
 

@@ -7,7 +7,6 @@ from crosslearning import CrossLogisticRegression, CrossRidge
 from tests.support.networks import (
     TASKS,
     TaskModels,
-    architectures,
     assert_equal_states,
     network,
     nn,
@@ -51,14 +50,22 @@ def algorithm_1(X, y, theta, epsilon, center, n_steps):
     return theta, center
 
 
-@pytest.mark.parametrize("center_init", ["mean", "zero"])
+def clear_center(models):
+    """Start at 0, as in the paper."""
+    for parameter in models.center.parameters():
+        parameter.zero_()
+
+
+@pytest.mark.parametrize("from_zero", [False, True], ids=["mean", "zero"])
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, np.inf])
-def test_algorithm_1(epsilon, center_init):
+def test_algorithm_1(epsilon, from_zero):
     X, y = regressions()
     torch.manual_seed(0)
     net = nn.Linear(3, 1).double()
     start = torch.cat([net.weight[0], net.bias]).detach().numpy()
-    models = TaskModels(net, range(4), epsilon=epsilon, center_init=center_init)
+    models = TaskModels(net, range(4), epsilon=epsilon)
+    if from_zero:
+        clear_center(models)
     optimizer = torch.optim.SGD(models.parameters(), lr=RATE)
     for _ in range(25):
         optimizer.zero_grad()
@@ -67,7 +74,7 @@ def test_algorithm_1(epsilon, center_init):
             nn.functional.mse_loss(prediction, torch.from_numpy(y[task])).backward()
         optimizer.step()
         models.project()
-    center = start if center_init == "mean" else np.zeros(4)
+    center = np.zeros(4) if from_zero else start
     expected, expected_center = algorithm_1(X, y, start, epsilon, center, 25)
     thetas, center = vectors(models)
     np.testing.assert_allclose(thetas, expected, rtol=0, atol=SAME)
@@ -75,7 +82,8 @@ def test_algorithm_1(epsilon, center_init):
 
 
 def test_zero_centre_shrinks_the_first_step():
-    models = TaskModels(network().double(), range(4), epsilon=0, center_init="zero")
+    models = TaskModels(network().double(), range(4), epsilon=0)
+    clear_center(models)
     before = vectors(models)[0]
     models.project()
     np.testing.assert_allclose(vectors(models)[0], 0.8 * before, rtol=0, atol=1e-12)
@@ -187,7 +195,7 @@ def test_convex_training_finds_the_exact_solution(kind):
     if kind == "logistic":
         y = (y > np.random.default_rng(1).logistic(size=y.shape)).astype(float)
         loss, estimator = nn.BCEWithLogitsLoss(), CrossLogisticRegression
-    models = TaskModels(architectures.linear(3, 1).double(), range(4), epsilon=0.3)
+    models = TaskModels(nn.Linear(3, 1).double(), range(4), epsilon=0.3)
     minimise(models, X, y, loss)
     exact = estimator(epsilon=0.3, alpha=0.0, standardize=False)
     exact.fit(X.reshape(-1, 3), y.ravel(), tasks=np.repeat(range(4), 30))

@@ -162,10 +162,7 @@ def test_importing_is_cheap():
     [
         ({"gap": -1.0}, "`gap`.*at least 0; got -1.0"),
         ({"gap": math.nan}, "`gap`.*got nan"),
-        ({"gap": 1e200}, "Choose another unit"),
         ({"sigma": 0.0}, "`sigma`.*positive; got 0.0"),
-        ({"sigma": 1e-200}, "Choose another unit"),
-        ({"gap": 1e-200}, "Choose another unit"),
         ({"samples": 0}, r"`samples` must be at least 1 and .*; got 0. The default is 1."),
         ({"samples": 10**400}, "`samples` must be at least 1 and below"),
         ({"realizations": 1}, "`realizations` must be at least 2 and .*; got 1"),

@@ -95,13 +95,6 @@ def test_gaussian_files_that_are_damaged(tmp_path):
         write(tmp_path)
 
 
-def test_a_contact_sheet_that_is_no_picture(tmp_path):
-    folder = save(tmp_path, images_results())
-    (folder / "contact_sheet.png").write_text("no picture")
-    with pytest.raises(ValueError, match=r"contact_sheet\.png is not a PNG picture"):
-        write(folder)
-
-
 def test_a_folder_without_results(tmp_path, capsys):
     assert main(["report", str(tmp_path)]) == 2
     error = capsys.readouterr().err

@@ -17,7 +17,7 @@ import torch
 import torch._dynamo  # which optimizers load when first used: once, not in every process
 from PIL import Image
 
-from crosslearning.images import ImageDomains, TrainingSettings, embedding, train
+from crosslearning.images import ImageDomains, TrainingSettings, networks, train
 
 BEFORE, WITHIN, AFTER = "before", "within", "after"
 SOME = {"image_size": 16, "seeds": (0, 1)}
@@ -38,7 +38,7 @@ def draw(root: Path) -> None:
 def run(root: Path, out: Path, backbone: str) -> None:
     """Decode, train and write results, with a cache of its own."""
     os.environ["XDG_CACHE_HOME"] = str(out / "cache")
-    embedding._AT_A_TIME = 25
+    networks._AT_A_TIME = 25
     if backbone:
         settings = TrainingSettings(backbone=backbone, **SOME)
     else:

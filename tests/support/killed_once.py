@@ -15,9 +15,9 @@ def die() -> None:
 
 
 def decoding(images: str, cache: str) -> None:
-    from crosslearning.images import ImageDomains, _pixel_cache
+    from crosslearning.images import ImageDomains, domains
 
-    _pixel_cache._AT_A_TIME = 2
+    domains._AT_A_TIME = 2
     data = ImageDomains(images, cache_dir=cache)
     data.pixels(8, progress=lambda done, _: die() if done >= 4 else None)
 
@@ -33,11 +33,11 @@ def networks(folder: str) -> None:
 
 
 def heads(folder: str, when: str) -> None:
-    from crosslearning.images import embedding, train
+    from crosslearning.images import networks, train
     from tests.support.image_heads import SETTINGS
     from tests.support.image_training import Squares
 
-    embedding._AT_A_TIME = 25
+    networks._AT_A_TIME = 25
 
     def progress(now):
         if when in (str(now.get("embedded")), f"run {now.get('run')}"):

@@ -1,7 +1,5 @@
 """Small networks and data for the tests of `crosslearning.nn`."""
 
-import time
-
 import numpy as np
 import pytest
 
@@ -10,7 +8,7 @@ torch.set_num_threads(1)
 
 from torch import nn  # noqa: E402
 
-from crosslearning.nn import TaskModels, architectures  # noqa: E402, F401
+from crosslearning.nn import TaskModels, architectures  # noqa: E402
 
 TASKS = ("art", "clipart", "product")
 
@@ -56,15 +54,14 @@ def assert_equal_states(left: dict[str, torch.Tensor], right: dict[str, torch.Te
     assert [name for name in left if not torch.equal(left[name], right[name])] == []
 
 
-def slow(num_classes: int) -> nn.Module:
-    """A network that takes five milliseconds for a batch."""
-
-    class Slow(nn.Flatten):
-        def forward(self, x):
-            time.sleep(0.005)
-            return super().forward(x)
-
-    return nn.Sequential(nn.AdaptiveAvgPool2d(1), Slow(), nn.Linear(3, num_classes))
+def half_frozen(num_classes: int) -> nn.Module:
+    """A network with weights of its own, of which only the classifier is trained."""
+    module = architectures.small_cnn(num_classes)
+    generator = torch.Generator().manual_seed(7)
+    for parameter in module.parameters():
+        nn.init.normal_(parameter, std=0.1, generator=generator)
+    module.features.requires_grad_(False)
+    return module
 
 
 def two_numbers(num_classes: int) -> nn.Module:  # noqa: ARG001

@@ -66,9 +66,8 @@ def check_start():
     for module in [*models.per_task, models.center]:
         torch.testing.assert_close(module.state_dict(), expected, rtol=0.0, atol=0.0)
     given = {task: nn.Linear(3, 2) for task in TASKS}
-    for center in ("mean", "zero"):
-        options = {"epsilon": 0.1, "same_start": False, "center_init": center}
-        assert_same(TaskModels(given, **options, mesh=spread()), TaskModels(given, **options))
+    options = {"epsilon": 0.1, "same_start": False}
+    assert_same(TaskModels(given, **options, mesh=spread()), TaskModels(given, **options))
 
 
 def check_not_finite():
@@ -83,7 +82,7 @@ def check_not_finite():
         models.project()
     messages = models.ranks.objects(str(caught.value))
     assert len(set(messages)) == 1
-    assert "of task 'sketch' are NaN or infinite; first in '3.weight'. Nothing" in messages[0]
+    assert "of task 'sketch' are NaN or infinite. Nothing" in messages[0]
     for value, was in zip(models.state_dict().values(), before, strict=True):
         assert torch.equal(value, was) or value.isnan().any()
 
@@ -115,29 +114,6 @@ def check_training(where=None, norm=True):
         assert evaluate(many, data()).equals(evaluate(one, data()))
         unseen = {"new": data()["art"]}
         assert evaluate(many, unseen).equals(evaluate(one, unseen))
-
-
-def check_frozen():
-    """Frozen parameters stay, bit for bit, and the others move as in one process."""
-    for options in ({"mesh": spread()}, {"mesh": mesh(names=("data",)), "shard": fully_shard}):
-        one = TaskModels(network(False), TASKS, epsilon=0.2)
-        many = TaskModels(network(False), TASKS, epsilon=0.2, **options)
-        for frozen in ("none", "0.weight", "2", "0.bias"):
-            for models in (one, many):
-                for module in models.per_task:
-                    for name, parameter in module.named_parameters():
-                        parameter.requires_grad_(not name.startswith(frozen))
-            before = [many.export(task) for task in (*many.local_tasks, None)]
-            train(one, data()), train(many, data())
-            assert_same(many, one, ALIKE)
-            for task, values in zip((*many.local_tasks, None), before, strict=True):
-                for name, value in many.export(task).items():
-                    assert torch.equal(value, values[name]) == name.startswith(frozen)
-        many.requires_grad_(False)
-        assert not many.project().pull.any()
-        many.requires_grad_(dist.get_rank() > 0)
-        with pytest.raises(ValueError, match=r"in all tasks or in none; '0.weight' is frozen in"):
-            many.project()
 
 
 def check_vmap():

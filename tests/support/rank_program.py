@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from crosslearning.nn import _workspace
+from crosslearning.nn import _members
 from tests.support import rank_checks, shard_checks
 
 CHECKS = {
@@ -29,7 +29,7 @@ def main(folder, names):
     os.chdir(folder)  # where checks leave their files
     torch.set_num_threads(1)
     warnings.simplefilter("error")
-    _workspace._NARROWEST, _workspace._ELEMENTS = 64, 4 * 64  # several chunks in small networks
+    _members._NARROWEST, _members._ELEMENTS = 64, 4 * 64  # several chunks in small networks
     dist.init_process_group("gloo", timeout=timedelta(seconds=30))
     outcomes = {}
     for name in names:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crosslearning.linear.persistence import state_of
+from crosslearning.linear._estimator import state_of
 from crosslearning.tables import engines, fit_files, fit_table, schema
 from crosslearning.tables import reading as table_files
 from crosslearning.tables.engines import Engine, FrameTable

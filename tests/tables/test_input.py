@@ -41,9 +41,10 @@ def test_a_task_with_one_row():
     frame = shops()
     frame.loc[0, "shop"] = "lonely"
     model = fit_table(frame, **QUICK)
-    rows = {task["task"]: task for task in model.results["comparison"]["tasks"]}
-    assert rows["lonely"]["rows"] == 1
-    assert np.isfinite(rows["lonely"]["separate"])
+    found = model.results["comparison"]
+    task, method = found["labels"].index("lonely"), found["methods"].index("separate")
+    assert found["rows"][task] == 1
+    assert np.isfinite(found["scores"][method][task])
 
 
 def test_labels_of_any_kind_can_be_told_and_saved(tmp_path):
@@ -72,7 +73,7 @@ def test_labels_of_any_kind_can_be_told_and_saved(tmp_path):
             {"categories": ["kind"], "numbers": ["kind"]},
             "got both for 'kind'",
         ),
-        ({"group": "sales"}, "Option group must name another column than task and target"),
+        ({"group": "sales"}, "Option group must not name the task or the target"),
         ({"folds": "3"}, "Option folds must be a whole number; got '3'"),
         ({"folds": 2.5}, "Option folds must be a whole number; got 2.5"),
         ({"epsilon": None}, "Option epsilon must be a number; got None"),
@@ -145,4 +146,4 @@ def test_options_and_tables_that_are_none():
 def test_a_bound_of_0_is_the_pooled_model():
     found = fit_table(shops(), **GIVEN, epsilon=0.0).results
     assert not any(model["kind"] == "cross" for model in found["models"])
-    assert found["comparison"]["effect"] == "pool"
+    assert found["verdict"]["effect"] == "pool"

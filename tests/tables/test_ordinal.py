@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from crosslearning.linear import CrossBayesianLogisticRegression
-from crosslearning.linear.persistence import state_of
+from crosslearning.linear._estimator import state_of
 from crosslearning.tables import TableModel, fit_table
 from crosslearning.tables.forecast import blend, predictions
 from crosslearning.tables.settings import FitSettings

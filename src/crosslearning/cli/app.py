@@ -27,7 +27,7 @@ app.command(epilog="Example: crosslearning predict crosslearning-pupils new.csv 
     predict
 )
 app.add_typer(demo.data_app, name="data")
-app.command(epilog="Example: crosslearning export crosslearning-train --task art -o art.pt2")(
+app.command(epilog="Example: crosslearning export crosslearning-train --task art -o art.onnx")(
     export
 )
 app.add_typer(reproduce.app, name="reproduce")

@@ -19,12 +19,6 @@ if TYPE_CHECKING:
 
     from crosslearning.datasets import ImageData
 
-# Pooled heads were 7 to 13 points above the default network on icons (30 % and all) and on emoji.
-_BACKBONE = (
-    "Linear heads on a pretrained network are often more accurate, and faster: try --backbone "
-    "efficientnet_lite0 with another --out."
-)
-
 
 def print_counts(settings: TrainingSettings, data: ImageData) -> None:
     """Print the numbers of training, validation and test images by domain."""
@@ -45,15 +39,12 @@ def print_results(results: dict[str, Any], out: Path) -> None:
     if "baselines" in results:
         tables += [_baselines]
     if "reported" in results:
-        tables += [_beside_the_paper, _improvements]
+        tables += [_beside_the_paper]
     for table in tables:
         console.print(table(results), "")
-    config = results["config"]
-    small = "reported" not in results and config.get("model") == TrainingSettings.model
-    hint = [_BACKBONE] if small and not config["weights"] else []
-    for sentence in (results["sentence"], *results["notes"], *hint):
+    for sentence in (results["sentence"], *results["notes"]):
         console.print(sentence, highlight=False)
-    files = ["results.json", "results.csv", "accuracy.png", "domains.png", "improvement.png"]
+    files = ["results.json", "accuracy.png", "domains.png", "improvement.png"]
     files += ["contact_sheet.png", "models", "report.html"]
     written = ", ".join(name for name in files if (out / name).exists())
     # Text takes brackets in a path literally; soft wrapping leaves paths in one piece.
@@ -74,13 +65,12 @@ def _radii(results: dict[str, Any]) -> Table:
     """Accuracy at each radius; the one chosen on validation images is bold."""
     domains = [domain["domain"] for domain in results["data"]["domains"]]
     title = f"{results['title']}. Accuracy in %, over categories, then domains."
-    table = _table(title, ("ε", "validation", "test", "images", *domains, "distance"), ())
+    table = _table(title, ("ε", "validation", "test", *domains, "distance"), ())
     for point in results["path"]:
-        means = point["test_images"], *(domain["test"] for domain in point["domains"])
         table.add_row(
             radius_name(float(point["epsilon"])),
             *(spread(point[part]).removesuffix(" %") for part in ("validation", "test")),
-            *(f"{100 * accuracy['mean']:.1f}" for accuracy in means),
+            *(f"{100 * domain['test']['mean']:.1f}" for domain in point["domains"]),
             f"{point['distance']:.3g}",
             style="bold" if point["epsilon"] == results["chosen"]["epsilon"] else "",
         )
@@ -112,18 +102,3 @@ def _beside_the_paper(results: dict[str, Any]) -> Table:
     rows.append(("best ε on the test images", hindsight, radius_name(paper["best_epsilon"])))
     title = "Test accuracy, and what the paper reports for Office-Home"
     return _table(title, ("", "measured here", "reported by the paper"), rows)
-
-
-def _improvements(results: dict[str, Any]) -> Table:
-    title = "Improvement at the best ε of each domain on the test images, in %"
-    table = _table(title, ("", "domain", "over agnostic", "over consensus"), ())
-    for source, rows, name in (
-        ("measured here", results["improvement"], "best_percent"),
-        ("reported by the paper", results["reported"]["improvement"], "percent"),
-    ):
-        for domain in dict.fromkeys(row["domain"] for row in rows):
-            bars = {row["over"]: row[name] for row in rows if row["domain"] == domain}
-            values = (bars.get(over) for over in ("agnostic", "consensus"))
-            table.add_row(source, domain, *("–" if v is None else f"{v:+.2f}" for v in values))
-        table.add_section()
-    return table

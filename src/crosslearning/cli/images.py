@@ -4,7 +4,7 @@ import inspect
 import json
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crosslearning.cli.common import AsJson, Quiet, progress_bars, with_options, writing
-from crosslearning.cli.ranks import Ranks
 from crosslearning.extras import missing
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from crosslearning.images import TrainingSettings
 
 _PICTURES = "pictures32"
-_LONG = ("runs", "categories", "confusion", "examples")  # what a summary leaves out
+_LONG = ("runs", "categories", "mistakes")  # what a summary leaves out
 
 Seeds = Annotated[
     int | None,
@@ -38,17 +37,15 @@ Out = Annotated[
     ),
 ]
 
-_SETTINGS = (
-    "model", "epochs", "pooled_share", "batch", "image_size", "learning_rate", "train_fraction",
-    "augment", "flip",
-)  # fmt: skip
-_ABOUT_FILES = ("groups", "train_list", "test_list", "skip_unreadable")
-
 
 @dataclass(frozen=True)
 class ImageOptions:
     """The shared options."""
 
+    epsilon: Annotated[
+        list[float] | None,
+        typer.Option(help="Radius: 0 pools, inf separates; may be repeated. Several by default."),
+    ] = None
     seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0
     model: Annotated[
         str | None,
@@ -71,48 +68,19 @@ class ImageOptions:
     flip: Annotated[
         bool | None, typer.Option(help="Allow mirroring; disable it if left and right matter.")
     ] = None
-    groups: Annotated[
-        Path | None, typer.Option(help="CSV with columns path and group; a group is never split.")
-    ] = None
-    train_list: Annotated[
-        list[Path] | None,
-        typer.Option(help="Text file that lists training images; may be repeated."),
-    ] = None
-    test_list: Annotated[
-        list[Path] | None, typer.Option(help="Text file that lists test images; may be repeated.")
-    ] = None
     skip_unreadable: Annotated[
         bool, typer.Option("--skip-unreadable", help="Skip images that cannot be read.")
     ] = False
     quiet: Quiet = False
     as_json: AsJson = False
 
-    @property
-    def hidden(self) -> bool:
-        """Whether to show no progress and no tables."""
-        return self.quiet or self.as_json
-
-    def about_files(self, *, shipped: bool) -> dict[str, Any]:
-        """Options of `ImageDomains`, refused for the packaged pictures."""
-        options = {name: getattr(self, name) for name in _ABOUT_FILES if getattr(self, name)}
-        if shipped and options:
-            listed = ", ".join("--" + name.replace("_", "-") for name in options)
-            raise ValueError(
-                f"Options about files need a folder of images; got {listed} for pictures32. "
-                "Omit them, or pass a folder."
-            )
-        return {name.replace("_list", "_lists"): value for name, value in options.items()}
-
-    def configure(
-        self, base: "TrainingSettings", epsilons: Sequence[float] | None, seeds: int | None
-    ) -> "TrainingSettings":
+    def configure(self, base: "TrainingSettings", seeds: int | None) -> "TrainingSettings":
         """Return the settings, overridden by the given options."""
-        options = {name: getattr(self, name) for name in _SETTINGS}
-        options["epsilons"] = tuple(epsilons) if epsilons else None
-        options["seeds"] = tuple(range(self.seed, self.seed + (seeds or len(base.seeds))))
-        return replace(
-            base, **{name: value for name, value in options.items() if value is not None}
-        )
+        options = {k: v for k, v in vars(self).items() if hasattr(base, k) and v is not None}
+        if self.epsilon:
+            options["epsilons"] = tuple(self.epsilon)
+        first = range(self.seed, self.seed + (seeds or len(base.seeds)))
+        return replace(base, **options, seeds=tuple(first))
 
 
 _with_shared_options = with_options(inspect.signature(ImageOptions).parameters.values())
@@ -127,27 +95,11 @@ def train(
             "columns image, domain and label, or pictures32, which is included."
         ),
     ],
-    epsilon: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--epsilon",
-            help="Radius: 0 pools, inf separates; may be repeated. By default both, and 1, 2, "
-            "6 and 20 % of the norm of the network. NAME=RADIUS applies to parameters with this "
-            "prefix; the first name may be repeated.",
-        ),
-    ] = None,
-    weights: Annotated[
-        Path | None, typer.Option(help="Safetensors file with weights to start from.")
-    ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(help="Part of the network to train, by its name; may be repeated."),
-    ] = None,
     backbone: Annotated[
         str | None,
         typer.Option(
             help="Fit linear heads on the features of a pretrained network instead: "
-            "efficientnet_lite0, timm/NAME, torchvision/NAME or package.module:function."
+            "efficientnet_lite0, timm/NAME or package.module:function."
         ),
     ] = None,
     baselines: Annotated[
@@ -167,23 +119,19 @@ def train(
     convolutional network with BatchNorm, images of 64 by 64 pixels and 12 epochs, take minutes for
     a few thousand images. --backbone trains linear heads on frozen features of 224 by 224 pixels.
     An interrupted run resumes where it stopped. The networks are saved in OUT/models, and the
-    report is OUT/report.html. Under torchrun the domains are spread over its processes.
+    report is OUT/report.html.
     """
     require_torch()
     from crosslearning.images import TrainingSettings
     from crosslearning.images import train as run
 
     options, sizes = ImageOptions(**shared), (48, 64) if images == _PICTURES else (64, 224)
-    epsilons, blocks = _radii(epsilon or [])
     base = TrainingSettings(
         backbone=backbone,
         image_size=sizes[backbone is not None],
-        weights=None if weights is None else str(weights),
-        only=tuple(only or ()),
-        blocks=blocks,
         baselines=baselines,
     )
-    sweep(run, options.configure(base, epsilons, seeds), images, options, out)
+    sweep(run, options.configure(base, seeds), images, options, out)
 
 
 @_with_shared_options
@@ -194,9 +142,6 @@ def office_home(
             help="Folder of Office-Home, or its Parquet files; pictures32, which is included, by "
             "default."
         ),
-    ] = None,
-    radii: Annotated[
-        str | None, typer.Option(help="Radii separated by commas, such as 0,1e-6,inf.")
     ] = None,
     seeds: Seeds = None,
     out: Out = Path("crosslearning-office-home"),
@@ -212,13 +157,13 @@ def office_home(
     from crosslearning.paper.office_home import run, shipped_config
 
     options = ImageOptions(**shared)
-    if data is None and not options.hidden:
+    if data is None and not (options.quiet or options.as_json):
         typer.echo(
             "Office-Home is not included, so this trains a small network on pictures32. For the "
             "paper's experiment, pass the folder of Office-Home with --data."
         )
     base = shipped_config("pictures32" if data is None else "paper")
-    settings = options.configure(base, _parse(radii), seeds)
+    settings = options.configure(base, seeds)
     if settings.model == "alexnet256":
         settings = replace(settings, model="crosslearning.paper:alexnet256")
     sweep(run, settings, _PICTURES if data is None else str(data), options, out)
@@ -233,30 +178,24 @@ def sweep(
 ) -> None:
     """Load images, train, draw, and print."""
     require_torch()
-    about_files = options.about_files(shipped=images == _PICTURES)
+    if images == _PICTURES and options.skip_unreadable:
+        raise ValueError("--skip-unreadable needs a folder of images. Omit it.")
     from crosslearning import report
     from crosslearning.cli import image_tables
 
-    ranks = Ranks()
-    shown = ranks.is_first and not options.hidden
-    with ranks.connected():
-        with ranks.first_alone(), progress_bars(show=shown) as bars:
-            data = _load(images, settings.image_size, about_files, bars)
-        if shown:
-            image_tables.print_counts(settings, data)
-        command = shlex.join(["crosslearning", *sys.argv[1:]])
-        about = {"name": Path(images).name, "command": command}
-        with progress_bars(show=shown) as bars, writing(out):
-            mesh = ranks.mesh(len(data.domains))
-            results = train(data, out, settings, progress=_show(bars), mesh=mesh, **about)
-            if ranks.is_first:
-                report.draw(out)
-                report.write(out)
-    if not ranks.is_first:
-        return
+    shown = not (options.quiet or options.as_json)
+    with progress_bars(show=shown) as bars:
+        data = _load(images, settings.image_size, options.skip_unreadable, bars)
+    if shown:
+        image_tables.print_counts(settings, data)
+    about = {"name": Path(images).name, "command": shlex.join(["crosslearning", *sys.argv[1:]])}
+    with progress_bars(show=shown) as bars, writing(out):
+        results = train(data, out, settings, progress=_show(bars), **about)
+        report.draw(out)
+        report.write(out)
     if options.as_json:
         typer.echo(json.dumps({k: v for k, v in results.items() if k not in _LONG}, indent=2))
-    elif not options.quiet:
+    elif shown:
         image_tables.print_results(results, out)
 
 
@@ -266,8 +205,8 @@ def require_torch() -> None:
         raise missing("Training networks", "torch")
 
 
-def _load(images: str, size: int, options: Mapping[str, Any], bars: "Progress") -> "ImageData":
-    from crosslearning.datasets import load_pictures32
+def _load(images: str, size: int, skip_unreadable: bool, bars: "Progress") -> "ImageData":
+    from crosslearning.datasets import ImageData, load_pictures32
     from crosslearning.images import ImageDomains
 
     task = bars.add_task("Reading images", total=None, visible=False)
@@ -275,9 +214,10 @@ def _load(images: str, size: int, options: Mapping[str, Any], bars: "Progress") 
     def show(done: int, total: int) -> None:
         bars.update(task, completed=done, total=total, visible=done < total)
 
-    data = (
-        load_pictures32() if images == _PICTURES else ImageDomains(images, progress=show, **options)
-    )
+    if images == _PICTURES:
+        data: ImageData = load_pictures32()
+    else:
+        data = ImageDomains(images, progress=show, skip_unreadable=skip_unreadable)
     data.pixels(size, progress=show)
     return data
 
@@ -304,33 +244,3 @@ def describe(now: dict[str, Any]) -> str:
     which = f"{now.get('baseline') or 'ε = ' + radius_name(now['epsilon'])}, seed {now['seed']}"
     run = f"Run {now['run']} of {now['runs']} ({which})"
     return f"{run}, epoch {now['epoch']} of {now['epochs']}"
-
-
-def _radii(texts: list[str]) -> tuple[list[float], dict[str, float | None] | None]:
-    """Return the radii to choose from, and the blocks: None for theirs, a radius for others."""
-    try:
-        pairs = [(name, float(radius)) for name, _, radius in (g.rpartition("=") for g in texts)]
-    except ValueError:
-        raise ValueError(
-            f"--epsilon takes RADIUS or NAME=RADIUS; got {', '.join(texts)}."
-        ) from None
-    if not any(name for name, _ in pairs):
-        return [radius for _, radius in pairs], None
-    chosen = "" if any(not name for name, _ in pairs) else pairs[0][0]
-    others = {name: radius for name, radius in pairs if name != chosen}
-    if len(others) < sum(name != chosen for name, _ in pairs):
-        raise ValueError(
-            f"Only one block, here {chosen or '*'!r}, may have several radii to choose from; "
-            f"got {', '.join(texts)}. Pass one radius for each of the others."
-        )
-    radii = [radius for name, radius in pairs if name == chosen]
-    return radii, {chosen or "*": None, **others}
-
-
-def _parse(radii: str | None) -> list[float] | None:
-    try:
-        return None if radii is None else [float(part) for part in radii.split(",")]
-    except ValueError:
-        raise ValueError(
-            f"`radii` must be numbers separated by commas, such as 0,1e-6,inf; got {radii!r}."
-        ) from None

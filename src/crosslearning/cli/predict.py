@@ -234,9 +234,7 @@ def _counted(counts: Counter[Any]) -> str:
 
 def export(
     folder: Annotated[Path, typer.Argument(help="Folder that `crosslearning train` wrote.")],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="File to write: .onnx, .pt2 or .safetensors.")
-    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .onnx or .safetensors.")],
     task: Annotated[
         str | None, typer.Option(help="Domain whose network to write; by default the centre.")
     ] = None,
@@ -245,8 +243,8 @@ def export(
     """Export the network of one image domain, for use without this library.
 
     It takes images of shape (n, 3, size, size) between 0 and 1, normalises them itself, and returns
-    a score for each category. The file, an .onnx graph, a .pt2 program for torch.export.load, or
-    parameters as .safetensors, is checked to give the same numbers.
+    a score for each category. The file, an .onnx graph or parameters as .safetensors, is checked to
+    give the same numbers.
     """
     from crosslearning.images import export as write
 

@@ -157,23 +157,16 @@ class Predictor:
         for rows in _chunks(len(X)):
             scores = self.scores(X[rows], codes[rows])
             covariances = self.score_covariances(X[rows], codes[rows])
-            result[rows] = _class_probabilities(self.family, scores, covariances)
+            if isinstance(self.family, Multinomial):
+                result[rows] = self.family.predictive(scores @ self.family.basis, covariances)
+            else:
+                score, variance = scores[:, 0], covariances[:, 0, 0]
+                result[rows] = self.family.probabilities(score, variance)
         return result
 
 
 def _chunks(n_rows: int) -> Iterator[slice]:
     return (slice(start, start + _AT_ONCE) for start in range(0, n_rows, _AT_ONCE))
-
-
-def _class_probabilities(family: Family, scores: Array, covariances: Array) -> Array:
-    """Probabilities of classes, averaged over Gaussian scores."""
-    if isinstance(family, Multinomial):
-        return family.predictive(scores @ family.basis, covariances)
-    score, variance = scores[:, 0], covariances[:, 0, 0]
-    if isinstance(family, Ordinal):
-        return family.probabilities(score, variance)
-    assert isinstance(family, Bernoulli)
-    return np.column_stack([family.predictive(sign * score, variance)[0] for sign in (-1.0, 1.0)])
 
 
 def central_interval(

@@ -1,13 +1,11 @@
 """The exact projection of N vectors and their centre, and the proximal step of any tether."""
 
 from crosslearning.coupling._certificate import Certificate, certificate
-from crosslearning.coupling._dual_subgradient import subgradient_iterates
 from crosslearning.coupling._enclosing_ball import smallest_enclosing_ball
-from crosslearning.coupling._gram import GramProjection, couple, prox_gram
-from crosslearning.coupling._members import Members, Storage
+from crosslearning.coupling._gram import GramProjection, couple, prox_gram, subgradient_iterates
+from crosslearning.coupling._members import Coupling, Members, Projection, Status, Storage
 from crosslearning.coupling._newton import nearest_center
 from crosslearning.coupling._project import project, prox
-from crosslearning.coupling._result import Coupling, Projection, Status
 
 __all__ = [
     "Certificate",

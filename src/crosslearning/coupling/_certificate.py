@@ -124,8 +124,7 @@ def certify(
 
 
 def _squares(rows: Reals) -> Array:
-    squares: Array = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
-    return squares
+    return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
 
 
 def block_width(n_rows: int) -> int:

@@ -55,10 +55,7 @@ def _refuse_not_finite(array: Reals, name: str, row: str) -> None:
 
 def check_center(center: ArrayLike, n_parameters: int, name: str = "center") -> Reals:
     """Return a centre as a vector with one entry per parameter."""
-    try:
-        array = np.asarray(center)
-    except ValueError:
-        array = np.empty(0)
+    array = np.asarray(center)
     if array.shape != (n_parameters,):
         raise ValueError(
             f"`{name}` must have one number per parameter, shape ({n_parameters},); got shape "
@@ -115,10 +112,7 @@ def check_start(start: ArrayLike | None, n_tasks: int) -> Array | None:
     """Return the initial pulls, one per task, between 0 and 1."""
     if start is None:
         return None
-    try:
-        pull = np.asarray(start, dtype=np.float64)
-    except (TypeError, ValueError):
-        pull = np.empty(0)
+    pull = np.asarray(start, dtype=np.float64)
     if pull.shape != (n_tasks,) or not np.all((pull >= 0) & (pull <= 1)):
         raise ValueError(
             f"`start` must hold one pull between 0 and 1 for each of the {n_tasks} tasks; got "
@@ -146,16 +140,12 @@ def check_gram(gram: ArrayLike) -> Array:
             f"got shape {K.shape} and dtype {K.dtype}."
         )
     K = K.astype(np.float64, copy=False)
-    if not np.isfinite(K).all():
-        _refuse_rows(~np.isfinite(K).all(axis=1), "gram", "task", "NaN or infinite values")
-    diagonal = K.diagonal()
-    if diagonal.min() < 0:
-        _refuse_rows(diagonal < 0, "gram", "task", "a negative entry on the diagonal")
+    _refuse_rows(~np.isfinite(K).all(axis=1), "gram", "task", "NaN or infinite values")
+    _refuse_rows(K.diagonal() < 0, "gram", "task", "a negative entry on the diagonal")
     asymmetry = K - K.T
-    if asymmetry.max() > 1e-4 * diagonal.max():
+    if asymmetry.max() > 1e-4 * K.diagonal().max():
         raise ValueError("`gram` must be symmetric. Compute U @ U.T from the differences U.")
-    symmetric: Array = K - 0.5 * asymmetry
-    return symmetric
+    return np.asarray(K - 0.5 * asymmetry)
 
 
 def _refuse_rows(bad: Flags, name: str, row: str, what: str) -> None:

@@ -13,9 +13,6 @@ from crosslearning.tether import Array, Tether
 _EPS = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
 _BLOCK = 1 << 18  # elements of a temporary block; stays within the second-level cache
-
-_ALL = [slice(None)]
-
 _DENSE = 512  # up to this dimension a dense factorisation beats conjugate gradients
 _CHEAP = 64  # up to this dimension one more step costs next to nothing
 _DIAMETER = 2.0  # all points are within 1 of the origin
@@ -83,10 +80,8 @@ class CenterFunction:
     def hessian(self, at: CenterPoint) -> Array:
         """(w + Σ pull_i) I + Σ (slope_i - pull_i) v_i v_iᵀ, v_i the unit vector from z_i to c."""
         ratio = self._radial_excess(at)[:, None]
-        first, *others = self._blocks()
-        difference = self.points[first] - at.center
-        result: Array = difference.T @ (ratio[first] * difference)
-        for rows in others:
+        result = np.zeros((len(at.center), len(at.center)))
+        for rows in self._blocks():
             difference = self.points[rows] - at.center
             result += difference.T @ (ratio[rows] * difference)
         # With a free centre and hardly any pull the Hessian is numerically singular.
@@ -96,19 +91,13 @@ class CenterFunction:
     def hessian_product(self, at: CenterPoint, x: Array) -> Array:
         """Hessian times a vector, without forming a matrix."""
         along = self._radial_excess(at) * (at.center @ x - self.points @ x)
-        product: Array = at.total_pull * x
-        product += along.sum() * at.center - along @ self.points
-        return product
+        return np.asarray(at.total_pull * x + (along.sum() * at.center - along @ self.points))
 
     @staticmethod
     def _radial_excess(at: CenterPoint) -> Array:
-        excess: Array = (at.slope - at.pull) / np.maximum(at.distance**2, _TINY)
-        return excess
+        return np.asarray((at.slope - at.pull) / np.maximum(at.distance**2, _TINY))
 
     def _squares(self, center: Array) -> Array:
-        if self.points.size <= _BLOCK:
-            difference = self.points - center
-            return np.asarray(np.vecdot(difference, difference))
         square = np.empty(len(self.points))
         for rows in self._blocks():
             difference = self.points[rows] - center
@@ -118,8 +107,6 @@ class CenterFunction:
     def _blocks(self) -> list[slice]:
         """Divide the rows into blocks, to keep temporaries small."""
         n, m = self.points.shape
-        if n * m <= _BLOCK:
-            return _ALL
         step = max(1, _BLOCK // m)
         return [slice(i, i + step) for i in range(0, n, step)]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -53,44 +53,30 @@ def export(name: str, folder: Path, file_format: str | None = None) -> Path:
     if chosen not in formats:
         raise ValueError(f"The format of {name} must be {' or '.join(formats)}; got {chosen!r}.")
     data = LOADERS[name]()
-    if isinstance(data, Pictures32):
-        return export_pictures(data, folder, chosen)
-    return export_table(data, folder, chosen)
-
-
-def export_table(data: TableData, folder: Path, file_format: str) -> Path:
-    """Write all columns of a table to a file named after the data."""
     with new_folder(folder) as temporary:
-        target = temporary / f"{data.name}.{file_format}"
-        if file_format == "parquet":
+        if isinstance(data, Pictures32):
+            _write_pictures(data, temporary, chosen)
+        elif chosen == "parquet":
             require("Writing Parquet files", "pyarrow")
-            data.frame.to_parquet(target)
+            data.frame.to_parquet(temporary / f"{name}.parquet")
         else:
-            data.frame.to_csv(target, index=False)
-        _copy_notices(temporary, ["NOTICES.md"])
-    return folder / target.name
+            data.frame.to_csv(temporary / f"{name}.csv", index=False)
+        packaged = files("crosslearning.datasets") / "data"
+        for notice in _NOTICES if name == "pictures32" else _NOTICES[-1:]:
+            (temporary / notice).write_bytes((packaged / notice).read_bytes())
+    return folder if name == "pictures32" else folder / f"{name}.{chosen}"
 
 
-def export_pictures(pictures: Pictures32, folder: Path, file_format: str) -> Path:
+def _write_pictures(pictures: Pictures32, folder: Path, file_format: str) -> None:
     """Write pictures as ``domain/category/number.png``, and their table to ``groups.csv``."""
-    pillow = import_pillow()
-    with new_folder(folder) as temporary:
-        rows = []
-        for row, image in zip(pictures.table, pictures.pixels(), strict=True):
-            name = Path(row["path"]).with_suffix(f".{file_format}")
-            (temporary / name).parent.mkdir(parents=True, exist_ok=True)
-            pillow.fromarray(image).save(temporary / name, **_SAVING[file_format])
-            # Zero-padded numbers keep the order, and so the split, of the packaged pictures.
-            rows.append({**row, "path": name.as_posix(), "group": row["group"].zfill(4)})
-        with (temporary / "groups.csv").open("w", encoding="utf-8", newline="") as stream:
-            table = csv.DictWriter(stream, list(rows[0]))
-            table.writeheader()
-            table.writerows(rows)
-        _copy_notices(temporary, _NOTICES)
-    return folder
-
-
-def _copy_notices(folder: Path, names: Iterable[str]) -> None:
-    packaged = files("crosslearning.datasets") / "data"
-    for name in names:
-        (folder / name).write_bytes((packaged / name).read_bytes())
+    pillow, rows = import_pillow(), []
+    for row, image in zip(pictures.table, pictures.pixels(), strict=True):
+        name = Path(row["path"]).with_suffix(f".{file_format}")
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        pillow.fromarray(image).save(folder / name, **_SAVING[file_format])
+        # Zero-padded numbers keep the order, and so the split, of the packaged pictures.
+        rows.append({**row, "path": name.as_posix(), "group": row["group"].zfill(4)})
+    with (folder / "groups.csv").open("w", encoding="utf-8", newline="") as stream:
+        table = csv.DictWriter(stream, list(rows[0]))
+        table.writeheader()
+        table.writerows(rows)

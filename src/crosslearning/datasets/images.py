@@ -42,13 +42,10 @@ class ImageData(ABC):
         The distinct names, sorted.
     domain_codes, category_codes, groups : ndarray of shape (n_images,)
         Index of each image's domain, category and group.
-    given_split : tuple of two ndarrays, or None
-        Indices of the training and the test images, if the data prescribe a split.
     skipped : tuple of str
         Names of images that were left out because they cannot be read.
     """
 
-    given_split: tuple[Indices, Indices] | None = None
     skipped: tuple[str, ...] = ()
 
     def __init__(
@@ -70,7 +67,7 @@ class ImageData(ABC):
     @property
     @abstractmethod
     def fingerprint(self) -> str:
-        """SHA-256 that changes with the images, their labels, their groups and the given split."""
+        """SHA-256 that changes with the images, their labels and their groups."""
 
     @abstractmethod
     def pixels(self, size: int, *, progress: Progress | None = None) -> Pixels:

@@ -25,9 +25,9 @@ _AMES = (
 )
 _FEWEST_SALES = 10
 _CONDITIONS = [
-    *("Very_Poor", "Poor", "Fair", "Below_Average", "Average"),
-    *("Above_Average", "Good", "Very_Good", "Excellent"),
-]
+    "Very_Poor", "Poor", "Fair", "Below_Average", "Average", "Above_Average", "Good", "Very_Good",
+    "Excellent",
+]  # fmt: skip
 _CATEGORICAL = ["Overall_Cond", "House_Style", "Central_Air"]
 
 

@@ -3,30 +3,50 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
-from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
+import numpy as np
+import torch
+from flwr.app import (
+    Array,
+    ArrayRecord,
+    ConfigRecord,
+    Message,
+    MessageType,
+    MetricRecord,
+    RecordDict,
+)
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result
 from flwr.serverapp.strategy.strategy_utils import sample_nodes
+from numpy.typing import NDArray
 
+from crosslearning.coupling import prox
 from crosslearning.coupling._checks import check_center_weight, is_positive
-from crosslearning.federated._server_state import ServerState
+from crosslearning.nn._blocks import divide
+from crosslearning.nn._checkpoint import differences
+from crosslearning.nn._files import encode_tether, read_file, write_file
 from crosslearning.tether import Tether
 
 log = logging.getLogger("flwr.crosslearning")
+
+Vectors = list[NDArray[np.floating[Any]]]  # one per block
+
+_KIND = "the state of a federated server"
+_LARGE = 1e100  # squares of distances are finite below
 
 
 class CrossLearning(FedAvg):
     """Train a model for every client, all within ε of a common centre.
 
     In each round, clients train their models and send the parameters; the server takes the exact
-    joint step and returns the centre and each client's pull, the fraction of the way to the centre
-    that the client moves. For a client that misses a round, the parameters that it sent last remain
-    part of the joint step. New clients start at the centre. A client that sends NaN, or parameters
-    of another shape, is named in the log and left out.
+    joint step and returns to each client its own. For a client that misses a round, the parameters
+    that it sent last remain part of the joint step. New clients start at the centre. A client that
+    sends NaN, or parameters of another shape, is named in the log and left out.
 
     Parameters
     ----------
@@ -81,8 +101,8 @@ class CrossLearning(FedAvg):
         return dict(self._state.distances)
 
     def arrays(self, task: str | None = None) -> ArrayRecord:
-        """Tethered parameters of a task as the server knows them; by default the centre."""
-        return self._state.record(self._state.place(task))
+        """Tethered parameters of a task after the last joint step; those of the centre if new."""
+        return self._state.record(self._state.models.get(task or "", self._state.center))
 
     def start(
         self,
@@ -109,7 +129,6 @@ class CrossLearning(FedAvg):
             state.resume(self._checkpoint)
         self._timeout = timeout
         self._tasks: dict[int, str] = {}  # by node
-        self._versions: dict[int, str] = {}  # by node: the version of the parameters that it has
         remaining = max(num_rounds - state.round, 0)
         result = super().start(grid, self.arrays(), remaining, timeout, **options)
         result.arrays = self.arrays()
@@ -118,13 +137,12 @@ class CrossLearning(FedAvg):
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Send each client of a sample the centre and its pulls."""
+        """Send each client of a sample the parameters of its task."""
         sample_nodes(grid, self.min_available_nodes, 0)  # wait: the fraction is of those connected
         server_round = self._state.round + 1  # counted over all runs
         alike = super().configure_train(server_round, arrays, config, grid)
         messages = self._personal(alike, grid)
         self._recipients = [message.metadata.dst_node_id for message in messages]
-        self._versions |= dict.fromkeys(self._recipients, "")  # unknown until they reply
         return messages
 
     def configure_evaluate(
@@ -144,8 +162,7 @@ class CrossLearning(FedAvg):
         state, accepted = self._state, dict[str, RecordDict]()
         missing = {self._tasks[node]: "no answer in time." for node in self._recipients}
         for reply in replies:
-            node = reply.metadata.src_node_id
-            task = self._tasks.get(node)
+            task = self._tasks.get(reply.metadata.src_node_id)
             if task is None:  # the SuperLink speaks, for a node that has gone
                 continue
             try:
@@ -155,7 +172,6 @@ class CrossLearning(FedAvg):
                 continue
             accepted[task] = reply.content
             missing.pop(task)
-            self._versions[node] = state.versions[task] = state.version
         state.round += 1
         for task, why in missing.items():
             log.warning("Task %r is missing from round %d: %s", task, state.round, why)
@@ -187,32 +203,19 @@ class CrossLearning(FedAvg):
         """Give each message the content for its task; omit nodes that do not report one."""
         alike = list(alike)
         self._ask_tasks([message.metadata.dst_node_id for message in alike], grid)
-        center, state, personal = self.arrays(), self._state, []
+        personal = []
         for message in alike:
             node = message.metadata.dst_node_id
             if node not in self._tasks:
                 log.warning("Node %d is left out: it did not report its task.", node)
                 continue
-            task, version = self._tasks[node], self._versions[node]
-            up_to_date = version != "" and version == state.versions.get(task)
-            # A client without the parameters that it sent last gets its own instead of the centre.
-            ours = {
-                "run": state.run,
-                "version": state.version,
-                "base": version if up_to_date else "",
-                "pulls": state.pulls[task] if up_to_date else [1.0] * len(state.blocks),
-                "counts": [len(block.parameters) for block in state.blocks],
-            }
-            content = {
-                "arrays": center if up_to_date else self.arrays(task),
-                "config": message.content[self.configrecord_key],
-                "crosslearning": ConfigRecord(ours),
-            }
+            config = message.content[self.configrecord_key]
+            content = {"arrays": self.arrays(self._tasks[node]), "config": config}
             personal.append(Message(RecordDict(content), node, message.metadata.message_type))
         return personal
 
     def _ask_tasks(self, nodes: list[int], grid: Grid) -> None:
-        """Ask new nodes for their task and the version of their parameters."""
+        """Ask new nodes for their task."""
         new = [node for node in nodes if node not in self._tasks]
         queries = [Message(RecordDict(), node, MessageType.QUERY) for node in new]
         for reply in grid.send_and_receive(queries, timeout=self._timeout) if new else ():
@@ -220,5 +223,101 @@ class CrossLearning(FedAvg):
             if reply.has_error():
                 log.warning("Node %d did not report its task: %s", node, reply.error.reason)
                 continue
-            client = reply.content["client"]
-            self._tasks[node], self._versions[node] = str(client["task"]), str(client["held"])
+            self._tasks[node] = str(reply.content["client"]["task"])
+
+
+class ServerState:
+    """Centre, and what each task sent last and was given in return, as one vector per block."""
+
+    def __init__(self, arrays: ArrayRecord, epsilon: Any, tether: Any) -> None:
+        values = {name: array.numpy() for name, array in arrays.items()}
+        self.blocks = divide(list(values), epsilon, tether, n_tasks=0)
+        names = [name for block in self.blocks for name in block.parameters]
+        self._layout = {name: (values[name].shape, values[name].dtype) for name in names}
+        if any(dtype.kind != "f" for _, dtype in self._layout.values()):
+            raise ValueError(
+                "Only floating-point numbers can be tethered; some of these are not. Start from "
+                "`parameters_of(module)`, which omits buffers."
+            )
+        self.center = self.vectors(arrays)
+        self.sent: dict[str, Vectors] = {}  # z_i
+        self.models: dict[str, Vectors] = {}  # θ_i
+        self.distances: dict[str, float] = {}
+        self.round = 0
+
+    def vectors(self, arrays: ArrayRecord) -> Vectors:
+        """Flatten arrays block by block; refuse any that are not as expected."""
+        values = {name: arrays[name].numpy() for name in self._layout if name in arrays}
+        for name, (shape, dtype) in self._layout.items():
+            vector = values.get(name)
+            if vector is None or (vector.shape, vector.dtype) != (shape, dtype):
+                what = "missing" if vector is None else f"{vector.dtype} {vector.shape}"
+                raise ValueError(f"{name!r} must be {dtype} {shape}; it is {what}.")
+            if not float(np.abs(vector).max(initial=0.0)) < _LARGE:  # or NaN
+                raise ValueError(f"{name!r} is NaN, infinite or beyond {_LARGE:g}.")
+        return [
+            np.concatenate([values[name].ravel() for name in block.parameters])
+            for block in self.blocks
+        ]
+
+    def record(self, vectors: Vectors) -> ArrayRecord:
+        """Invert :meth:`vectors`."""
+        ends = np.cumsum([math.prod(shape) for shape, _ in self._layout.values()])
+        parts = np.split(np.concatenate(vectors), ends[:-1])
+        laid_out = zip(self._layout.items(), parts, strict=True)
+        return ArrayRecord({n: Array(p.reshape(s).astype(d)) for (n, (s, d)), p in laid_out})
+
+    def couple(self, center_weight: float, step_size: float) -> None:
+        """Take the exact joint step of all tasks that have sent parameters."""
+        tasks = sorted(self.sent)
+        steps = [
+            prox(
+                np.stack([self.sent[task][number] for task in tasks]),
+                block.tether,
+                center=self.center[number] if center_weight else None,
+                center_weight=center_weight or None,
+                step_size=step_size,
+            )
+            for number, block in enumerate(self.blocks)
+        ]
+        self.center = [step.center for step in steps]
+        self.models = {t: [step.thetas[k].copy() for step in steps] for k, t in enumerate(tasks)}
+        distances = np.linalg.norm([step.distances for step in steps], axis=0)
+        self.distances = dict(zip(tasks, distances.tolist(), strict=True))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a file atomically."""
+        content = {"round": self.round, "distances": self.distances, "layout": self._described()}
+        named = {"center": self.center}
+        named |= {f"sent {task}": vectors for task, vectors in self.sent.items()}
+        named |= {f"model {task}": vectors for task, vectors in self.models.items()}
+        tensors = {
+            f"{name}/{number}": torch.from_numpy(vector)
+            for name, vectors in named.items()
+            for number, vector in enumerate(vectors)
+        }
+        write_file(path, _KIND, tensors, content)
+
+    def resume(self, path: str | os.PathLike[str]) -> None:
+        """Resume from a file, if it exists."""
+        if not Path(path).exists():
+            return
+        remedy = "Use another `checkpoint`, or delete the file to start over."
+        tensors, content = read_file(path, _KIND, remedy)
+        if odd := differences(content["layout"], self._described()):
+            raise ValueError(
+                f"{os.fspath(path)} belongs to another run: {'; '.join(odd)}. {remedy}"
+            )
+
+        def vectors(name: str) -> Vectors:
+            return [tensors[f"{name}/{number}"].numpy() for number in range(len(self.blocks))]
+
+        self.round, self.distances = content["round"], content["distances"]
+        self.center = vectors("center")
+        self.sent = {task: vectors(f"sent {task}") for task in self.distances}
+        self.models = {task: vectors(f"model {task}") for task in self.distances}
+
+    def _described(self) -> dict[str, Any]:
+        arrays = {name: f"{dtype} {list(shape)}" for name, (shape, dtype) in self._layout.items()}
+        tethers = {block.name: encode_tether(block.tether) for block in self.blocks}
+        return {"parameters": arrays, "tethers": tethers}

@@ -8,24 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 from crosslearning.images.domains import ImageDomains
 from crosslearning.images.settings import TrainingSettings
-from crosslearning.images.splits import split, split_codes
-from crosslearning.images.statistics import channel_statistics
+from crosslearning.images.splits import split
 
 if TYPE_CHECKING:
-    from crosslearning.images.batches import Augmentation, ImageBatches
-    from crosslearning.images.embedding import features
-    from crosslearning.images.exporting import export
-    from crosslearning.images.predicting import Predictions, predict
+    from crosslearning.images.batches import Augmentation, ImageBatches, channel_statistics
+    from crosslearning.images.networks import features
+    from crosslearning.images.predicting import Predictions, export, predict
     from crosslearning.images.training import train
 
 __all__ = [
     "Augmentation", "ImageBatches", "ImageDomains", "Predictions", "TrainingSettings",
-    "channel_statistics", "export", "features", "predict", "split", "split_codes", "train",
+    "channel_statistics", "export", "features", "predict", "split", "train",
 ]  # fmt: skip
 
-_WITH_TORCH = {"Augmentation": "batches", "ImageBatches": "batches", "train": "training"}
-_WITH_TORCH |= {"Predictions": "predicting", "predict": "predicting"}
-_WITH_TORCH |= {"export": "exporting", "features": "embedding"}
+_WITH_TORCH = {
+    **dict.fromkeys(("Augmentation", "ImageBatches", "channel_statistics"), "batches"),
+    **dict.fromkeys(("Predictions", "export", "predict"), "predicting"),
+    "features": "networks",
+    "train": "training",
+}
 
 
 def __getattr__(name: str) -> Any:

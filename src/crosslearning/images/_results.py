@@ -1,32 +1,102 @@
-"""What runs show: ``results.json`` for the report, and ``results.csv`` for spreadsheets."""
+"""What runs show: the content of ``results.json``."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from crosslearning.archive import to_json
 from crosslearning.evaluation.comparison import Comparison, Measure, extreme, verdict
 from crosslearning.evaluation.numbers import count, radius_name
 from crosslearning.evaluation.numbers import spread as written
-from crosslearning.evaluation.scores import Scores, best
-from crosslearning.files import replacing, write_json
-from crosslearning.images._runs import Runs, by_category, by_domain, macro, over_images
+from crosslearning.evaluation.scores import Scores, best, mean, reliability
 from crosslearning.images.settings import TrainingSettings
 from crosslearning.images.splits import PARTS
 from crosslearning.wording import listed
 
+if TYPE_CHECKING:
+    import torch
+
 _VERSION = 1
 _NAMED = 5  # images that a note lists
+_EXCESS = 1.01  # a realised distance above this multiple of the radius is due to rounding
 _ENDS = {"pooled": 0.0, "separate": math.inf}
 _ACCURACY = Measure("test accuracy", percent=True)
 _WINNERS = {0.0: "Pooling", math.inf: "Separate training"}
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Runs at several radii (first axis) and with several seeds (second axis).
+
+    `images` counts the training, validation and test images of each domain for the first seed.
+    `validation` and `test` are the confusion matrices of each domain (true category, prediction).
+    """
+
+    domains: Sequence[str]
+    categories: Sequence[str]
+    epsilons: Sequence[float]
+    seeds: Sequence[int]
+    images: NDArray[np.int64]
+    validation: NDArray[np.int64]
+    test: NDArray[np.int64]
+    distances: NDArray[np.float64]
+    pulls: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, table: pd.DataFrame, categories: Sequence[str]) -> Runs:
+        """Convert tables of `crosslearning.nn.sweep`, with a row for each run and domain."""
+        table = table.sort_values(["epsilon", "seed"], kind="stable")
+        axes = [table[name].unique().tolist() for name in ("epsilon", "seed", "task")]
+        epsilons, seeds, domains = axes
+
+        def array(name: str) -> NDArray[Any]:
+            values: NDArray[Any] = np.asarray(table[name].to_list())
+            return values.reshape(*map(len, axes), *values.shape[1:])
+
+        def counts(name: str) -> NDArray[np.int64]:
+            dense = np.zeros((len(table), len(categories), len(categories)), np.int64)
+            for row, images in zip(dense, table[name], strict=True):
+                truth, predicted, _ = np.transpose(images)
+                np.add.at(row, (truth.astype(int), predicted.astype(int)), 1)
+            return dense.reshape(*map(len, axes), *dense.shape[1:])
+
+        return cls(
+            domains,
+            categories,
+            epsilons,
+            seeds,
+            images=array("images")[0, 0],
+            validation=counts("validation"),
+            test=counts("test"),
+            distances=array("distance"),
+            pulls=array("pull"),
+        )
+
+
+def outcomes(truth: torch.Tensor, scores: torch.Tensor) -> list[tuple[int, int, float]]:
+    """Return the category of each image, the predicted one, and its probability."""
+    probabilities, predicted = scores.softmax(1).max(1)
+    columns = truth, predicted, probabilities.double().round(decimals=6)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def by_category(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Accuracy of each category; NaN without images."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.diagonal(counts, axis1=-2, axis2=-1) / counts.sum(-1))
+
+
+def by_domain(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Mean accuracy over the categories of each domain that have images, as in the paper."""
+    return mean(by_category(counts), 1.0, axis=-1)
 
 
 def assemble(settings: TrainingSettings, runs: Runs, data: dict[str, Any]) -> dict[str, Any]:
@@ -50,29 +120,21 @@ def assemble(settings: TrainingSettings, runs: Runs, data: dict[str, Any]) -> di
         "data": data | {"categories": runs.categories, "domains": images},
         "path": [_point(runs, (k,), _spread) for k in range(len(runs.epsilons))],
         "runs": [
-            _point(runs, place, float)
-            | {"seed": runs.seeds[place[1]], "loss": runs.losses[place]}
-            | {"seconds": runs.seconds[place], "unresolved": runs.unresolved[place]}
-            for place in np.ndindex(runs.seconds.shape)
+            _point(runs, place, float) | {"seed": runs.seeds[place[1]]}
+            for place in np.ndindex(runs.distances.shape[:2])
         ],
         "chosen": choice,
         "comparison": comparison(runs),
         "categories": _categories(runs),
-        "confusion": {
-            "epsilon": choice["epsilon"],
-            "pairs": common_pairs(at_choice, runs.domains, runs.categories),
-            "worst": worst_categories(at_choice, runs.categories),
-        },
+        "mistakes": common_mistakes(at_choice, runs.domains, runs.categories),
     }
 
 
-def write(folder: Path, results: dict[str, Any], runs: Runs) -> dict[str, Any]:
-    """Write both files, and return the content of the first."""
-    content: dict[str, Any] = to_json(results, digits=6, infinity=True)
-    with replacing(folder / "results.csv") as table:
-        runs.table().to_csv(table, index=False, float_format="%.6g")
-        write_json(folder / "results.json", content)
-    return content
+def calibration(table: pd.DataFrame, epsilon: float) -> Any:
+    """Whether the probabilities of test images hold at a radius, for the first seed."""
+    rows = table[(table["epsilon"] == epsilon) & (table["seed"] == table["seed"].min())]
+    truth, predicted, probabilities = np.concatenate(rows["test"].map(np.array).to_list()).T
+    return to_json(reliability(probabilities, truth == predicted))
 
 
 def chosen(runs: Runs) -> dict[str, Any]:
@@ -103,33 +165,17 @@ def _pairs(runs: Runs, accuracies: Mapping[str, NDArray[np.float64]]) -> Compari
     return Comparison.of(scores, runs.domains, runs.test[0, 0].sum((-2, -1)), by_run=True)
 
 
-def _gain(comparison: Comparison | None, method: str) -> dict[str, Any]:
-    """Return what the subject of a comparison gains over a method, unknown over itself."""
-    if comparison is None or method == comparison.subject:
-        return dict.fromkeys(("gain", "standard_error", "p_value"))
-    paired = comparison.paired(method)
-    error, p_value = (paired.standard_error, paired.p_value) if paired.n > 1 else (None, None)
-    return {"gain": paired.gain, "standard_error": error, "p_value": p_value}
-
-
 def comparison(runs: Runs) -> list[dict[str, Any]]:
     """Test accuracy of pooled, of cross-learned (between the extremes) and of separate networks."""
-    test, images = _scores(runs, "test").by_split, over_images(runs.test.sum(2))
-    paired, where = compared(runs), _places(runs)
+    test, paired, where = by_domain(runs.test), compared(runs), _places(runs)
     return [
-        {
-            "method": method,
-            "epsilon": runs.epsilons[where[method]],
-            "test": _spread(test[where[method]]),
-            "test_images": _spread(images[where[method]]),
-            **_gain(paired, method),
-        }
+        {"epsilon": runs.epsilons[where[method]], **_row(method, test[where[method]], paired)}
         for method in ("pooled", "cross", "separate")
         if method in where
     ]
 
 
-def judged(runs: Runs, others: Mapping[str, Runs]) -> list[dict[str, Any]]:
+def baselines(runs: Runs, others: Mapping[str, Runs]) -> list[dict[str, Any]]:
     """Test accuracy of each baseline, with the spring that is best on the validation images.
 
     The gain is that of the best radius between 0 and infinity by validation, paired by seed.
@@ -137,20 +183,26 @@ def judged(runs: Runs, others: Mapping[str, Runs]) -> list[dict[str, Any]]:
     springs = [name for name in others if name.startswith("spring")]
     kept = {name: one for name, one in others.items() if name not in springs}
     if springs:
-        kept["spring"] = others[max(springs, key=lambda one: macro(others[one].validation).mean())]
+        validation = {name: by_domain(others[name].validation).mean() for name in springs}
+        kept["spring"] = others[max(springs, key=lambda name: validation[name])]
     accuracies = {name: by_domain(one.test)[0] for name, one in kept.items()}
     cross, paired = _places(runs).get("cross"), None
     if cross is not None:
         paired = _pairs(runs, accuracies | {"cross": by_domain(runs.test)[cross]})
-    return [
-        {
-            "method": name,
-            "test": _spread(values.mean(-1)),
-            "by_seed": values.mean(-1),
-            **_gain(paired, name),
-        }
-        for name, values in accuracies.items()
-    ]
+    return [_row(name, values, paired) for name, values in accuracies.items()]
+
+
+def _row(
+    method: str, accuracies: NDArray[np.float64], comparison: Comparison | None
+) -> dict[str, Any]:
+    """Accuracy of a method, and what the subject of a comparison gains over it."""
+    by_seed = accuracies.mean(-1)
+    row = {"method": method, "test": _spread(by_seed), "by_seed": by_seed}
+    if comparison is None or method == comparison.subject:
+        return row | dict.fromkeys(("gain", "standard_error", "p_value"))
+    paired = comparison.paired(method)
+    error, p_value = (paired.standard_error, paired.p_value) if paired.n > 1 else (None, None)
+    return row | {"gain": paired.gain, "standard_error": error, "p_value": p_value}
 
 
 def statement(runs: Runs) -> str:
@@ -203,7 +255,7 @@ def _spread(values: NDArray[np.float64]) -> dict[str, Any]:
     return {"mean": float(values.mean()), "std": std}
 
 
-def common_pairs(
+def common_mistakes(
     counts: NDArray[np.int64], domains: Sequence[str], categories: Sequence[str], most: int = 10
 ) -> list[dict[str, Any]]:
     """Most frequent confusions of each domain, with the number of images of the true category."""
@@ -219,24 +271,10 @@ def common_pairs(
     return rows
 
 
-def worst_categories(
-    counts: NDArray[np.int64], categories: Sequence[str], most: int = 12
-) -> dict[str, Any]:
-    """Confusions among the least recognised categories, over all domains."""
-    table = counts.sum(0)
-    images = table.sum(1)
-    order = np.argsort(by_category(table), kind="stable")
-    worst = order[images[order] > 0][:most]
-    return {
-        "categories": [categories[k] for k in worst],
-        "counts": table[np.ix_(worst, worst)].tolist(),
-        "totals": images[worst].tolist(),
-    }
-
-
 def _notes(runs: Runs, skipped: Sequence[str]) -> list[str]:
-    notes = []
-    if below := [e for e, of in zip(runs.epsilons, runs.unresolved, strict=True) if of.any()]:
+    notes, distances = [], runs.distances.max((1, 2))
+    pairs = zip(runs.epsilons, distances, strict=True)
+    if below := [e for e, distance in pairs if e > 0 and distance > _EXCESS * e]:
         text = "too small for float32; distances are those of rounding."
         notes.append(f"ε = {', '.join(map(radius_name, below))}: {text}")
     if skipped:
@@ -249,13 +287,13 @@ def _point(
     runs: Runs, place: tuple[int, ...], summary: Callable[[NDArray[np.float64]], Any]
 ) -> dict[str, Any]:
     """Accuracies and distances at a radius, over its seeds or for one of them."""
-    counts = {"validation": runs.validation[place], "test": runs.test[place]}
-    accuracies = {part: by_domain(tables) for part, tables in counts.items()}
-    accuracies["test_images"] = over_images(counts["test"])
+    accuracies = {
+        "validation": by_domain(runs.validation[place]),
+        "test": by_domain(runs.test[place]),
+    }
     return {
         "epsilon": runs.epsilons[place[0]],
-        **{part: summary(macro(tables)) for part, tables in counts.items()},
-        **{f"{p}_images": summary(over_images(tables.sum(-3))) for p, tables in counts.items()},
+        **{part: summary(values.mean(-1)) for part, values in accuracies.items()},
         "distance": runs.distances[place].max(-1).mean(),
         "domains": [
             {

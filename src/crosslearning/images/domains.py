@@ -2,47 +2,46 @@
 
 from __future__ import annotations
 
-import json
 import operator
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from itertools import groupby, islice
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
-from crosslearning.datasets.images import ImageData, Indices, Pixels, Progress
-from crosslearning.files import default_cache_dir, write_json
+from crosslearning.datasets.decoding import decode, strict_about_bombs
+from crosslearning.datasets.images import ImageData, Pixels, Progress
+from crosslearning.files import default_cache_dir, replacing
 from crosslearning.images import _listing
-from crosslearning.images._listing import ImageFile, digest
-from crosslearning.images._pixel_cache import cached_pixels, decode_all
-
-Lists = str | Path | Sequence[str | Path]
+from crosslearning.images._listing import ImageFile, digest, read_rows
+from crosslearning.wording import listed
 
 _CACHE_VERSION = 1  # to be raised when the same file is decoded to other pixels
+_AT_A_TIME = 256  # bounds the memory of images waiting to be written
+_MOST_WORKERS = 8
 
 
 class ImageDomains(ImageData):
-    """Images in folders ``root/domain/category/``: Office-Home, PACS, Office-31, DomainNet.
+    """Images in folders ``root/domain/category/``: Office-Home, PACS, DomainNet.
 
-    Or in Parquet files, as data hubs offer them: a column of image files as bytes, or as structs of
-    ``bytes`` and ``path``, a column ``domain``, a column ``label`` or ``category`` and, if images
+    Or in Parquet files, as data hubs offer them: a column ``image`` of files as bytes, or as
+    structs with ``bytes``, a column ``domain``, a column ``label`` or ``category`` and, if images
     belong together, a column ``group``.
 
-    A category may be missing from some domains. Other files, hidden files and empty folders are
-    ignored. Needs the extra ``torch``, and ``app`` for Parquet files. Attributes are those of
-    `ImageData`, and those below.
+    Images of one group are never split. In folders, ``groups.csv`` in ``root`` lists them if it
+    exists, with the columns ``path``, relative to ``root``, and ``group``; an image that is not
+    listed is a group of its own. A category may be missing from some domains. Other files, hidden
+    files and empty folders are ignored. Needs the extra ``torch``, and ``app`` for Parquet files.
+    Attributes are those of `ImageData`, and those below.
 
     Parameters
     ----------
     root : path
         Folder that contains the folders of the domains, or a Parquet file or a folder of some.
-    train_lists, test_lists : path or sequence of paths, optional
-        Text files that prescribe the split: a path relative to ``root``, optionally with a label,
-        in each line. If only one is given, the other part is all other images.
-    groups : path, optional
-        CSV file with the columns ``path``, relative to ``root``, and ``group``; by default
-        ``groups.csv`` in ``root``, if it exists. Images of one group are never split; an image
-        that is not listed is a group of its own.
     skip_unreadable : bool, default=False
         Whether to find and skip unreadable images, which takes as long as decoding all of them;
         otherwise `pixels` raises an error.
@@ -56,8 +55,6 @@ class ImageDomains(ImageData):
     ----------
     names : tuple of str
         Paths of the images, relative to ``root``; for Parquet files ``file.parquet/row``.
-    ignored : int
-        Number of files and folders ignored.
 
     Examples
     --------
@@ -78,44 +75,38 @@ class ImageDomains(ImageData):
         self,
         root: str | Path,
         *,
-        train_lists: Lists | None = None,
-        test_lists: Lists | None = None,
-        groups: str | Path | None = None,
         skip_unreadable: bool = False,
         cache_dir: str | Path | None = None,
         progress: Progress | None = None,
     ) -> None:
         root = Path(root)
         if tables := _listing.parquet_files(root):
-            files, self.ignored = _listing.find_rows(root, tables), 0
+            files = _listing.find_rows(root, tables)
         else:
-            files, self.ignored = _listing.find_images(root)
+            files = _listing.find_images(root)
         self._cache_dir = default_cache_dir() if cache_dir is None else Path(cache_dir)
-        skipped = self._find_unreadable(files, progress) if skip_unreadable else set()
+        checked = decode_all(files, 1, progress) if skip_unreadable else ()  # one pixel is fastest
+        skipped = {file.name for file, result in checked if isinstance(result, str)}
         self.skipped = tuple(sorted(skipped))
         self._files = [file for file in files if file.name not in skipped]
         if not self._files:
             raise ValueError(f"At least one image must be readable; none in {root} is.")
         self.names = tuple(file.name for file in self._files)
-        names = {file.name for file in files}  # lists may name images that are skipped
-        file = root / "groups.csv" if groups is None else Path(groups)
         group = {file.name: file.group for file in files if file.group is not None}
-        group |= _listing.read_groups(file, names) if groups is not None or file.exists() else {}
+        if (listed_groups := root / "groups.csv").exists():
+            group |= _listing.read_groups(listed_groups, {file.name for file in files})
         super().__init__(
             [file.domain for file in self._files],
             [file.category for file in self._files],
             # The prefixes distinguish a group from an image of the same name.
             [f"group {group[n]}" if n in group else f"alone {n}" for n in self.names],
         )
-        if train_lists is not None or test_lists is not None:
-            self.given_split = self._read_split(train_lists, test_lists, names)
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of names and sizes of the files, groups and given split."""
-        split = None if self.given_split is None else [part.tolist() for part in self.given_split]
+        """SHA-256 of names and sizes of the files, and groups."""
         sizes = [file.size for file in self._files]
-        return digest([*self.names, *sizes, self.groups.tolist(), split])
+        return digest([*self.names, *sizes, self.groups.tolist()])
 
     def pixels(self, size: int = 224, *, progress: Progress | None = None) -> Pixels:
         """Return all images, decoded once, as a memory map of shape (n_images, size, size, 3).
@@ -130,31 +121,74 @@ class ImageDomains(ImageData):
         target = self._cache_dir / f"{_key(self._files)}-{size}.npy"
         return cached_pixels(target, self._files, size, progress)
 
-    def _find_unreadable(self, files: list[ImageFile], progress: Progress | None) -> set[str]:
-        """Return the names of unreadable images, from the cache if possible."""
-        target = self._cache_dir / f"{_key(files)}-unreadable.json"
-        if not target.exists():
-            tried = decode_all(files, 1, progress)  # one pixel is fastest
-            names = [file.name for file, result in tried if isinstance(result, str)]
-            target.parent.mkdir(parents=True, exist_ok=True)
-            write_json(target, names)
-        return set(json.loads(target.read_text(encoding="utf-8")))
-
-    def _read_split(
-        self, train_lists: Lists | None, test_lists: Lists | None, names: set[str]
-    ) -> tuple[Indices, Indices]:
-        train = _listing.read_names(train_lists or [], names)
-        test = names - train if test_lists is None else _listing.read_names(test_lists, names)
-        train = names - test if train_lists is None else train
-        if both := train & test:
-            raise ValueError(
-                f"An image must not be in both `train_lists` and `test_lists`; {len(both)} are, "
-                f"such as {min(both)!r}."
-            )
-        kept = np.array(self.names)
-        return np.flatnonzero(np.isin(kept, [*train])), np.flatnonzero(np.isin(kept, [*test]))
-
 
 def _key(files: list[ImageFile]) -> str:
     values = [value for file in files for value in (file.name, file.size, file.modified)]
     return digest([_CACHE_VERSION, *values])[:32]
+
+
+def cached_pixels(
+    target: Path, images: Sequence[ImageFile], size: int, progress: Progress | None
+) -> Pixels:
+    """Map the file ``target`` into memory; if it does not exist, decode the images first."""
+    if not target.exists():
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(target) as temporary:
+                _write(temporary, images, size, progress)
+        except OSError as error:
+            raise OSError(
+                f"Cannot write decoded images to {target.parent}: {error.strerror or error}. "
+                "Choose another folder with `cache_dir`."
+            ) from error
+    pixels: Pixels = np.load(target, mmap_mode="r", allow_pickle=False)
+    return pixels
+
+
+def _write(target: Path, images: Sequence[ImageFile], size: int, progress: Progress | None) -> None:
+    """Write a file in NumPy's format image by image, so that a full disk raises an error."""
+    header = {"descr": "|u1", "fortran_order": False, "shape": (len(images), size, size, 3)}
+    unreadable: dict[str, str] = {}
+    with target.open("wb") as stream:
+        np.lib.format.write_array_header_1_0(stream, header)
+        for image, pixels in decode_all(images, size, progress):
+            if isinstance(pixels, str):
+                unreadable[image.name] = pixels
+            elif not unreadable:
+                stream.write(pixels.tobytes())
+    if unreadable:
+        some = listed(f"{name} ({reason})" for name, reason in unreadable.items())
+        raise ValueError(
+            f"Every image must be readable; {len(unreadable)} of {len(images)} are not: "
+            f"{some}. Repair or remove them, or use `skip_unreadable`."
+        )
+
+
+def decode_all(
+    images: Sequence[ImageFile], size: int, progress: Progress | None
+) -> Iterator[tuple[ImageFile, Pixels | str]]:
+    """Decode images in threads; an unreadable one yields the reason instead."""
+
+    def attempt(file: Path | BinaryIO) -> Pixels | str:
+        try:
+            return decode(file, size)
+        except Exception as error:  # Pillow may raise anything for a broken file
+            return type(error).__name__
+
+    opened = _open(images)
+    workers = min(_MOST_WORKERS, os.cpu_count() or 1)
+    with strict_about_bombs(), ThreadPoolExecutor(workers) as pool:
+        for start in range(0, len(images), _AT_A_TIME):
+            some = images[start : start + _AT_A_TIME]
+            yield from zip(some, pool.map(attempt, islice(opened, len(some))), strict=True)
+            if progress is not None:
+                progress(start + len(some), len(images))
+
+
+def _open(images: Sequence[ImageFile]) -> Iterator[Path | BinaryIO]:
+    """Yield the paths of image files, and the images in rows of Parquet files."""
+    for table, some in groupby(images, lambda image: None if image.row is None else image.path):
+        if table is None:
+            yield from (image.path for image in some)
+        else:
+            yield from read_rows(table, [image.row for image in some if image.row is not None])

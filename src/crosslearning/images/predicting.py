@@ -1,9 +1,12 @@
-"""Predictions of trained networks for image files."""
+"""Trained networks in use: predictions for image files, and export to other programs."""
 
 from __future__ import annotations
 
+import copy
 import json
+import logging
 import os
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,20 +14,24 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import torch
+from safetensors.torch import load_file, save
 from torch import nn
 
 from crosslearning.datasets.images import Progress
-from crosslearning.images._folder import model_file
+from crosslearning.extras import require
+from crosslearning.files import replacing
 from crosslearning.images._listing import ImageFile, image_files
-from crosslearning.images._pixel_cache import decode_all
-from crosslearning.images.embedding import apply, load_backbone
-from crosslearning.images.networks import Normalised, network
+from crosslearning.images.domains import decode_all
+from crosslearning.images.folder import model_file
+from crosslearning.images.networks import Normalised, apply, load_backbone, network
 from crosslearning.images.settings import TrainingSettings
 from crosslearning.nn import TaskModels
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 _AT_A_TIME = 256  # bounds the memory of decoded images
+_CHECKED = 3  # images on which an exported network is tested
+_TOLERANCE = 1e-4  # of its outputs, relative to the largest, since it may sum in another order
 
 
 class Predictions(NamedTuple):
@@ -56,11 +63,9 @@ def predict(
     *,
     task: str | None = None,
     top: int = 1,
-    epsilon: float | None = None,
-    seed: int | None = None,
     progress: Progress | None = None,
 ) -> Predictions:
-    """Predict the categories of images with the networks that `train` saved.
+    """Predict the categories of images with the networks of the chosen radius and first seed.
 
     Parameters
     ----------
@@ -73,12 +78,10 @@ def predict(
         Images of other domains are predicted by the centre.
     top : int, default=1
         Number of categories to report, the most probable first.
-    epsilon, seed : float and int, optional
-        Which networks to use; by default those of the chosen radius and the first seed.
     progress : callable, optional
         Called with the number of images done and the total.
     """
-    about, models = open_models(Path(folder), epsilon, seed)
+    about, models = open_models(Path(folder))
     if not 1 <= top <= len(about["categories"]):
         raise ValueError(
             f"`top` counts categories and must be from 1 to {len(about['categories'])}; got {top}."
@@ -98,23 +101,16 @@ def predict(
     return Predictions(pd.concat(tables, ignore_index=True), unreadable)
 
 
-def open_models(folder: Path, epsilon: float | None, seed: int | None) -> tuple[Any, TaskModels]:
-    """Read the description of a seed's networks, and the networks of a radius."""
+def open_models(folder: Path) -> tuple[Any, TaskModels]:
+    """Read the networks of the chosen radius and the first seed, and their description."""
     models, results = folder / "models", folder / "results.json"
     seeds = sorted(int(path.stem[5:]) for path in models.glob("seed-*.json"))
     if not seeds:
         raise ValueError(f"{folder} holds no networks for images. Train there first.")
-    if epsilon is None:
-        if not results.exists():
-            raise ValueError(
-                f"The training in {folder} is not finished. Start it again to resume it."
-            )
-        epsilon = float(json.loads(results.read_text(encoding="utf-8"))["chosen"]["epsilon"])
-    seed = seeds[0] if seed is None else seed
-    file = model_file(models, float(epsilon), seed)
-    if not file.exists():
-        there = ", ".join(sorted(path.stem for path in models.glob("epsilon-*.safetensors")))
-        raise ValueError(f"There are no networks {file.stem} in {models}; there are {there}.")
+    if not results.exists():
+        raise ValueError(f"The training in {folder} is not finished. Start it again to resume it.")
+    epsilon = float(json.loads(results.read_text(encoding="utf-8"))["chosen"]["epsilon"])
+    file, seed = model_file(models, epsilon, seeds[0]), seeds[0]
     about = json.loads((models / f"seed-{seed}.json").read_text(encoding="utf-8"))
     n_categories = len(about["categories"])
     if name := about.get("backbone"):
@@ -152,3 +148,103 @@ def _table(some: list[tuple[ImageFile, Any]], about: Any, models: Any, top: int)
         table[f"probability{ending}"] = values.tolist()
     categories = set(about["categories"])
     return table.assign(truth=[f.category if f.category in categories else "" for f, _ in some])
+
+
+def export(
+    folder: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    task: str | None = None,
+) -> dict[str, Any]:
+    """Write the network of one domain, by default the centre, for use without this library.
+
+    It takes images of shape (n, 3, size, size), RGB between 0 and 1, normalises them itself, and
+    returns a score for each category; softmax turns scores into probabilities.
+
+    Parameters
+    ----------
+    folder : path
+        The folder that `train` wrote.
+    path : path
+        File to write. ``.onnx`` is for ONNX Runtime and others (extra ``onnx``), ``.safetensors``
+        holds only the parameters. Both are checked to give the same numbers before they are put in
+        place.
+    task : str, optional
+        Domain whose network to write.
+
+    Returns
+    -------
+    dict
+        Domain, image size, categories and normalisation, which the metadata of the file hold too,
+        as JSON named ``about``.
+    """
+    target = Path(path)
+    if target.suffix not in _WRITERS:
+        raise ValueError(f"The file must end in .onnx or .safetensors; got {target.name!r}.")
+    about, models = open_models(Path(folder))
+    if task is not None and task not in models:
+        names = ", ".join(about["domains"])
+        raise ValueError(f"`task` must be one of the domains {names}; got {task!r}.")
+    net = copy.deepcopy(network_of(models, task, about))
+    for parameter in net.parameters():
+        parameter.data = parameter.data.clone()  # a view would drag all tasks along
+    described = {"domain": task} | {name: about[name] for name in ("image_size", "categories")}
+    described["normalised_inside"] = {name: about[name] for name in ("mean", "std")}
+    size = about["image_size"]
+    images = torch.rand(_CHECKED, 3, size, size, generator=torch.Generator().manual_seed(0))
+    with replacing(target) as temporary, torch.no_grad():
+        expected = net(images)
+        again = _WRITERS[target.suffix](net, images, temporary, json.dumps(described))
+        difference = float((again - expected).abs().max() / expected.abs().max().clamp(min=1))
+        if not difference <= _TOLERANCE:
+            raise RuntimeError(f"The outputs of the exported network differ by {difference:.1e}.")
+    return described
+
+
+def _write_parameters(net: nn.Module, images: torch.Tensor, path: Path, about: str) -> Any:
+    path.write_bytes(save(net.state_dict(), metadata={"about": about}))
+    net.load_state_dict(load_file(path))
+    return net(images)
+
+
+def _write_onnx(net: nn.Module, images: torch.Tensor, path: Path, about: str) -> Any:
+    require("Export to ONNX", "onnx", "onnxscript")
+    traced = torch.export.export(
+        net, (images[:2],), dynamic_shapes=({0: torch.export.Dim("n", min=1)},)
+    )
+    # Torch complains that it misses operators of torchvision, which are not used.
+    logging.getLogger("torch.onnx._internal.exporter._registration").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # torch warns of itself
+        program: Any = torch.onnx.export(
+            traced,
+            input_names=["images"],
+            output_names=["scores"],
+            dynamic_shapes=({0: "n"},),
+            dynamo=True,
+            verbose=False,
+        )
+    model = program.model_proto
+    graph = model.graph
+    for part in (graph, *graph.node, *graph.input, *graph.output, *graph.value_info):
+        part.ClearField("metadata_props")  # lines of code, with paths of this machine
+    model.metadata_props.add(key="about", value=about)
+    path.write_bytes(model.SerializeToString())
+    return torch.from_numpy(_run_onnx(path, images.numpy()))
+
+
+def _run_onnx(path: Path, images: Any) -> Any:
+    """Return the scores of a file, by ONNX Runtime if it is installed."""
+    try:
+        from onnxruntime import InferenceSession
+
+        session = InferenceSession(path, providers=["CPUExecutionProvider"])
+    except ImportError:
+        from onnx.reference import ReferenceEvaluator
+
+        session = ReferenceEvaluator(str(path))
+    return session.run(None, {"images": images})[0]
+
+
+# Each writes a file for any number of images, and returns what the file says of these.
+_WRITERS = {".onnx": _write_onnx, ".safetensors": _write_parameters}

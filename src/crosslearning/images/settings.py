@@ -27,8 +27,7 @@ _RULES: list[tuple[str, str, Callable[[Any], bool]]] = [
 _NOT_SHARED = ("epsilons", "seeds", "baselines")
 _OF_TRAINING = (
     "model", "epochs", "batch", "optimizer", "learning_rate", "momentum", "weight_decay",
-    "schedule", "pooled_share", "augment", "flip", "weights", "only", "blocks",
-    "baselines",
+    "schedule", "pooled_share", "augment", "flip", "baselines",
 )  # fmt: skip
 
 
@@ -41,7 +40,8 @@ class TrainingSettings:
     model : str
         Network: a name in `crosslearning.nn.architectures`, ``"batchnorm_cnn"`` or
         ``"small_cnn"``, or ``"package.module:function"``, a function of the number of categories
-        that returns a torch module.
+        that returns a torch module. It may load weights, from which all domains start, and freeze
+        parts with ``requires_grad_(False)``.
     image_size, epochs, batch : int
         Height and width of the resized images, passes over the largest domain, and images per
         domain and step.
@@ -55,14 +55,6 @@ class TrainingSettings:
     augment, flip : bool
         Whether to shift and recolour training images at random, and whether to mirror half of
         them too; not where left and right matter.
-    weights : str, optional
-        A safetensors file with initial weights for all domains and the centre: tensors of the same
-        name and shape are used, and the others are initialised at random.
-    only : tuple of str
-        Parts of the network to train, by prefix of their names; by default all.
-    blocks : dict from str to float or None
-        Radii of blocks of parameters, by prefix; None stands for each of `epsilons`, and ``"*"``
-        for parameters that no prefix matches, as in ``{"*": None, "classifier": inf}``.
     baselines : bool or tuple of str
         Whether to train the usual alternatives too: pooled with shared BatchNorm statistics, own
         BatchNorm and the rest pooled (FedBN), own classifiers (FedPer), springs of three
@@ -99,9 +91,6 @@ class TrainingSettings:
     pooled_share: float = 0.75
     augment: bool = True
     flip: bool = True
-    weights: str | None = None
-    only: tuple[str, ...] = ()
-    blocks: dict[str, float | None] | None = None
     baselines: bool | tuple[str, ...] = False
     backbone: str | None = None
     epsilons: tuple[float, ...] | None = None
@@ -116,23 +105,15 @@ class TrainingSettings:
                 value = getattr(self, name)
                 if not (holds(value) or (name == "epsilons" and value is None)):
                     raise ValueError(f"`{name}` must be {rule}; got {value!r}.")
-        self._refuse_contradictions()
-        for name in ("epsilons", "seeds"):
-            if (values := getattr(self, name)) is not None:
-                object.__setattr__(self, name, tuple(sorted(set(values))))
-
-    def _refuse_contradictions(self) -> None:
         for name in _OF_TRAINING if self.backbone else ():
             if getattr(self, name) != getattr(type(self), name):
                 raise ValueError(
                     f"`{name}` applies to networks that are trained, not to heads on a backbone. "
                     "Omit it or `backbone`."
                 )
-        if self.blocks and list(self.blocks.values()).count(None) != 1:
-            raise ValueError(
-                "Exactly one of `blocks` must be None, which stands for each of `epsilons`; "
-                f"got {self.blocks}."
-            )
+        for name in ("epsilons", "seeds"):
+            if (values := getattr(self, name)) is not None:
+                object.__setattr__(self, name, tuple(sorted(set(values))))
 
     @property
     def model_name(self) -> str:
@@ -153,5 +134,4 @@ class TrainingSettings:
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that comparable runs share: all but radii, seeds and baselines."""
-        identity = {k: v for k, v in asdict(self).items() if k not in _NOT_SHARED}
-        return identity | {"only": list(self.only)}
+        return {k: v for k, v in asdict(self).items() if k not in _NOT_SHARED}

@@ -23,8 +23,7 @@ def split(
     """Choose training and test images; return their sorted indices.
 
     Images of one group are in the same part, even across domains. As far as groups allow, the share
-    ``train`` of every category of every domain is in the training part. A split that the data
-    prescribe takes precedence.
+    ``train`` of every category of every domain is in the training part.
 
     Parameters
     ----------
@@ -38,7 +37,7 @@ def split(
         Share of the training images to keep of every category of every domain, at least one image.
         The test part stays the same, and smaller fractions are subsets of larger ones.
     within : array-like of int, optional
-        Split only these images, ignoring a prescribed split, as for a validation part.
+        Split only these images, as for a validation part.
 
     Examples
     --------
@@ -50,20 +49,21 @@ def split(
     (4462, 1128, set())
     >>> fit, validation = split(pictures, seed=1, within=train)
     """
-    if data.given_split is not None and within is None:
-        training, test = data.given_split
-    else:
-        rows = np.arange(len(data)) if within is None else np.sort(np.asarray(within, np.intp))
-        parts = split_codes(
-            data.domain_codes[rows], data.category_codes[rows], data.groups[rows], train, seed
+    if not 0 < train < 1:
+        raise ValueError(
+            "`train` is the share of the training part and must be between 0 and 1; "
+            f"got {train}. The default is 0.8."
         )
-        training, test = rows[parts[0]], rows[parts[1]]
     if not 0 < train_fraction <= 1:
         raise ValueError(
             "`train_fraction` is the share of the training images to keep and must be above 0 and "
             f"at most 1; got {train_fraction}. Use 1 to keep them all."
         )
-    cells = _pair(data.domain_codes[training], data.category_codes[training])
+    rows = np.arange(len(data)) if within is None else np.sort(np.asarray(within, np.intp))
+    cells, group = _cells(data, rows), np.unique(data.groups[rows], return_inverse=True)[1]
+    in_test = _choose_groups(group, cells, 1 - train, seed)[group]
+    training, test = rows[~in_test], rows[in_test]
+    cells = _cells(data, training)
     return training[_fraction(cells, data.groups[training], train_fraction, seed)], test
 
 
@@ -91,27 +91,12 @@ def divide(settings: TrainingSettings, data: ImageData, seed: int) -> list[list[
     return parts
 
 
-def split_codes(
-    domains: ArrayLike, categories: ArrayLike, groups: ArrayLike, train: float = 0.8, seed: int = 0
-) -> tuple[Indices, Indices]:
-    """Split rows given by integer codes as in `split`, until moving no single group improves it.
+def _choose_groups(group: Indices, cell: Indices, share: float, seed: int) -> NDArray[np.bool_]:
+    """Choose test groups: flip groups in random order until no single flip improves the shares.
 
     The criterion is the sum over all cells (one category of one domain) of (test images - their
     share)² / images.
     """
-    if not 0 < train < 1:
-        raise ValueError(
-            "`train` is the share of the training part and must be between 0 and 1; "
-            f"got {train}. The default is 0.8."
-        )
-    cells = _pair(np.asarray(domains), np.asarray(categories))
-    group = np.unique(np.asarray(groups), return_inverse=True)[1]
-    test = _choose_groups(group, cells, 1 - train, seed)[group]
-    return np.flatnonzero(~test), np.flatnonzero(test)
-
-
-def _choose_groups(group: Indices, cell: Indices, share: float, seed: int) -> NDArray[np.bool_]:
-    """Choose test groups: flip groups in random order while that improves the shares."""
     sizes = np.bincount(cell).tolist()
     excess = [-share * size for size in sizes]
     members: list[list[tuple[int, int]]] = [[] for _ in range(group.max(initial=-1) + 1)]
@@ -143,6 +128,7 @@ def _fraction(cell: Indices, group: Indices, fraction: float, seed: int) -> NDAr
     return np.asarray(rank < np.maximum(1, np.rint(fraction * sizes))[cell])
 
 
-def _pair(first: NDArray[np.integer], second: NDArray[np.integer]) -> Indices:
-    """Return a code for each distinct pair."""
-    return np.unique(np.stack([first, second]), axis=1, return_inverse=True)[1]
+def _cells(data: ImageData, rows: Indices) -> Indices:
+    """Return a code for each pair of domain and category."""
+    pairs = np.stack([data.domain_codes[rows], data.category_codes[rows]])
+    return np.unique(pairs, axis=1, return_inverse=True)[1]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 import warnings
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
@@ -15,26 +15,33 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from torch.distributed.device_mesh import DeviceMesh
 
 import crosslearning
+from crosslearning.archive import to_json
 from crosslearning.datasets import ImageData
 from crosslearning.exceptions import ResolutionWarning
+from crosslearning.files import write_json
 from crosslearning.images import _results
-from crosslearning.images._examples import inspected
-from crosslearning.images._folder import Stopwatch, claim, model_file, numbered, prepare_models
-from crosslearning.images._runs import Runs, count
-from crosslearning.images.batches import Augmentation, ImageBatches
-from crosslearning.images.heads import train_heads
-from crosslearning.images.networks import baselines_of, default_epsilons, network
+from crosslearning.images._results import Runs, outcomes
+from crosslearning.images.batches import Augmentation, ImageBatches, channel_statistics
+from crosslearning.images.folder import claim, describe_models, model_file
+from crosslearning.images.heads import HeadTraining
+from crosslearning.images.networks import (
+    baselines_of,
+    default_epsilons,
+    features,
+    load_backbone,
+    network,
+)
 from crosslearning.images.settings import TrainingSettings
 from crosslearning.images.splits import divide
-from crosslearning.images.statistics import channel_statistics
-from crosslearning.nn import EpochRecord, History, TaskModels, evaluate, sweep
-from crosslearning.nn._ranks import Ranks
+from crosslearning.nn import EpochRecord, TaskModels, evaluate, sweep
 
 _STEPS = 500  # between two checkpoints within an epoch
-_MEASURED = "images", "validation", "test", "losses", "seconds"
+_MEASURED = "images", "validation", "test"
+
+Progress = Callable[[dict[str, Any]], object]
+Trained = tuple[TrainingSettings, list[pd.DataFrame], dict[str, Runs]]
 
 
 def train(
@@ -44,10 +51,8 @@ def train(
     *,
     name: str = "images",
     keep_models: bool = True,
-    progress: Callable[[dict[str, Any]], object] = lambda _: None,
+    progress: Progress = lambda _: None,
     command: str = "",
-    mesh: DeviceMesh | None = None,
-    more: Callable[[dict[str, Any]], dict[str, Any]] = lambda _: {},
 ) -> dict[str, Any]:
     """Train a network per domain for every radius and seed, and choose a radius.
 
@@ -60,90 +65,116 @@ def train(
     data : ImageData
         Images of `ImageDomains` or `load_pictures32`.
     folder : path
-        For ``results.json``, ``results.csv``, ``contact_sheet.png`` and the files of the runs.
+        For ``results.json``, ``contact_sheet.png`` and the files of the runs.
     settings : TrainingSettings
         Network, training and radii.
     name, command : str, optional
         Name of the images, and the command that was typed, for the results.
     keep_models : bool, default=True
         Whether to save the networks of every run in ``models``, with what `predict` needs to use
-        them. A run whose networks have been deleted is trained again.
+        them.
     progress : callable, optional
         Called after each epoch with a dict: ``epsilon`` and ``seed`` of the run, its number
         ``run`` of ``runs``, and ``epoch`` of ``epochs``; with a backbone, first with the number of
         images ``embedded`` of ``images``.
-    mesh : DeviceMesh, optional
-        Spreads the domains over ranks, all of which make the same call; the first writes the
-        files. Not for heads on a backbone.
-    more : callable, optional
-        Takes the results, and returns entries to add to them.
 
     Returns
     -------
     dict
         The content of ``results.json``.
     """
-    if settings.backbone and mesh is not None:
-        raise ValueError("Heads on a backbone are solved in one process; train them without ranks.")
-    folder = Path(folder)
+    began, folder = time.perf_counter(), Path(folder)
     for seed in settings.seeds:
         divide(settings, data, seed)  # raises before anything is written
-    ranks, watch = Ranks(mesh, len(data.domains)), Stopwatch(folder, progress)
-    tell = watch if ranks.is_first else progress
-    others: dict[str, Runs] = {}
-    if settings.backbone is None:
-        settings, tables, others = _networks(data, folder, settings, keep_models, tell, ranks)
-    else:
-        settings, tables = train_heads(data, folder, settings, keep_models, tell)
-    runs = Runs.of(pd.concat(tables), data.categories)
+    models = folder / "models" if keep_models else None
+    train_all = _train_heads if settings.backbone else _train_networks
+    settings, tables, baselines = train_all(data, folder, settings, models, progress)
+    table = pd.concat(tables)
+    runs = Runs.of(table, data.categories)
     images = {"name": name, "fingerprint": data.fingerprint, "images": len(data)}
     results = _results.assemble(settings, runs, images | {"skipped": data.skipped})
+    results["reliability"] = _results.calibration(table, results["chosen"]["epsilon"])
     results["provenance"] = {
         "command": command,
         "versions": {"crosslearning": crosslearning.__version__, "torch": version("torch")},
-        "seconds": watch.seconds,
+        "seconds": time.perf_counter() - began,
     }
-    if others:
-        results["baselines"] = _results.judged(runs, others)
-    if keep_models and ranks.is_first:
-        results |= inspected(data, folder, settings, results["chosen"])
-    results |= more(results)
-    return _results.write(folder, results, runs) if ranks.is_first else results
+    if baselines:
+        results["baselines"] = _results.baselines(runs, baselines)
+    content: dict[str, Any] = to_json(results, digits=6, infinity=True)
+    write_json(folder / "results.json", content)
+    return content
 
 
-def _networks(
+def _train_networks(
     data: ImageData,
     folder: Path,
     settings: TrainingSettings,
-    keep_models: bool,
-    progress: Any,
-    ranks: Ranks,
-) -> tuple[TrainingSettings, list[pd.DataFrame], dict[str, Runs]]:
+    models: Path | None,
+    progress: Progress,
+) -> Trained:
     """Train whole networks; return the settings with radii, a table per seed, and baselines."""
     make = network(settings, len(data.categories))
-    epsilons = settings.epsilons or default_epsilons(make, settings.blocks)
-    settings = replace(settings, epsilons=epsilons)
-    with ranks.first_alone():
-        claim(folder, settings, data)
-    seeds = [_Seed(settings, data, make, seed, folder, ranks) for seed in settings.seeds]
+    settings = replace(settings, epsilons=settings.epsilons or default_epsilons(make))
+    claim(folder, settings, data)
+    seeds = [_Seed(settings, data, make, seed, folder) for seed in settings.seeds]
 
-    def tell(run: dict[str, Any], record: EpochRecord, /, **baseline: Any) -> None:
-        about = baseline or numbered(settings, run)
+    def show(run: dict[str, Any], record: EpochRecord, /, **baseline: Any) -> None:
+        about = baseline or _numbered(settings, run["epsilon"], run["seed"])
         progress({**run, **about, "epoch": record.epoch, "epochs": settings.epochs})
 
     tables = []
     for seed in seeds:
-        if keep_models:
-            with ranks.first_alone():
-                prepare_models(folder, settings, data, seed.seed, seed.statistics)
-        tables.append(seed.sweep(tell, models=folder / "models" if keep_models else None))
-    baselines = baselines_of(make(), settings.baselines)
-    others = {}
-    for k, (name, changes) in enumerate(baselines.items(), 1):
-        on_epoch = partial(tell, baseline=name, run=k, runs=len(baselines))
+        if models is not None:
+            describe_models(models, settings, data, seed.seed, seed.statistics)
+        tables.append(seed.sweep(show, models=models))
+    arguments = baselines_of(make(), settings.baselines)
+    baselines = {}
+    for k, (name, changes) in enumerate(arguments.items(), 1):
+        on_epoch = partial(show, baseline=name, run=k, runs=len(arguments))
         scores = [seed.sweep(on_epoch, f"baselines/{name}/", **changes) for seed in seeds]
-        others[name] = Runs.of(pd.concat(scores), data.categories)
-    return settings, tables, others
+        baselines[name] = Runs.of(pd.concat(scores), data.categories)
+    return settings, tables, baselines
+
+
+def _train_heads(
+    data: ImageData,
+    folder: Path,
+    settings: TrainingSettings,
+    models: Path | None,
+    progress: Progress,
+) -> Trained:
+    """Fit linear heads on the features of a backbone, which are computed once."""
+    backbone = load_backbone(settings.backbone or "")
+    claim(folder, settings, data)
+    vectors = features(
+        data,
+        backbone,
+        image_size=settings.image_size,
+        progress=lambda done, total: progress({"embedded": done, "images": total}),
+    )
+    tables = []
+    for seed in settings.seeds:
+        training, rows = HeadTraining(settings, data, vectors, seed), []
+        settings = replace(settings, epsilons=settings.epsilons or training.default_epsilons())
+        if models is not None:
+            statistics = backbone.mean.flatten(), backbone.std.flatten()
+            describe_models(models, settings, data, seed, statistics, vectors.shape[1])
+        for epsilon in settings.epsilons or ():
+            networks, measured = training.fit(epsilon)
+            rows += measured
+            if models is not None:
+                networks.save(model_file(models, epsilon, seed))
+            run = {"epsilon": epsilon, "seed": seed, **_numbered(settings, epsilon, seed)}
+            progress({**run, "epoch": 1, "epochs": 1})
+        tables.append(pd.DataFrame(rows))
+    return settings, tables, {}
+
+
+def _numbered(settings: TrainingSettings, epsilon: float, seed: int) -> dict[str, int]:
+    """Return the number of a run among all runs."""
+    order = [(one, other) for other in settings.seeds for one in settings.epsilons or ()]
+    return {"run": 1 + order.index((epsilon, seed)), "runs": len(order)}
 
 
 @dataclass
@@ -155,7 +186,6 @@ class _Seed:
     make: Callable[[], torch.nn.Module]
     seed: int
     folder: Path
-    ranks: Ranks
 
     def __post_init__(self) -> None:
         data, pixels = self.data, self.data.pixels(self.settings.image_size)
@@ -183,7 +213,7 @@ class _Seed:
             training, test, batch = self._mixed()
             measure = self._measure_together
         cosine = partial(torch.optim.lr_scheduler.CosineAnnealingLR, T_max=settings.epochs)
-        with warnings.catch_warnings(), self.ranks.first_alone() if together else nullcontext():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResolutionWarning)  # noted in the results instead
             table = sweep(
                 self.make,
@@ -191,7 +221,7 @@ class _Seed:
                 torch.nn.CrossEntropyLoss(),
                 partial(_optimizer, settings),
                 settings.epochs,
-                **{"epsilons": settings.epsilons or (), "blocks": settings.blocks} | changes,
+                **{"epsilons": settings.epsilons or ()} | changes,
                 seeds=(self.seed,),
                 test=test,
                 metric="accuracy",
@@ -203,7 +233,6 @@ class _Seed:
                 folder=self.folder / "runs" / f"{where}seed-{self.seed}",
                 measure=measure,
                 on_epoch=on_epoch,
-                mesh=None if together else self.ranks.mesh,
             )
         return table.explode(["task", *_MEASURED]) if together else table
 
@@ -216,16 +245,13 @@ class _Seed:
         return {"all": self.batches(rows)}, {"all": self.batches(np.concatenate(validation))}, batch
 
     def _measure(
-        self, folder: Path | None, run: dict[str, Any], models: TaskModels, history: History
+        self, folder: Path | None, run: dict[str, Any], models: TaskModels, _: object
     ) -> list[dict[str, Any]]:
         """Save the networks, and return what `Runs` needs of each domain."""
         if folder is not None:
             models.save(model_file(folder, run["epsilon"], run["seed"]))
         images = [[len(part[domain]) for part in self.sources] for domain in self.data.domains]
-        losses = np.stack([np.broadcast_to(one.losses, len(images)) for one in history.records], 1)
-        seconds = [sum(record.seconds for record in history.records)] * len(images)
-        counts = (_count(models, part) for part in self.sources[1:])
-        rows = zip(images, *counts, losses.tolist(), seconds, strict=True)
+        rows = zip(images, *(_outcomes(models, part) for part in self.sources[1:]), strict=True)
         return [dict(zip(_MEASURED, row, strict=True)) for row in rows]
 
     def _measure_together(self, *about: Any) -> list[dict[str, Any]]:
@@ -242,14 +268,13 @@ def _optimizer(settings: TrainingSettings, parameters: Iterable[Any]) -> torch.o
     return torch.optim.SGD(parameters, rate, settings.momentum, weight_decay=decay, fused=True)
 
 
-def _count(models: TaskModels, sources: dict[str, ImageBatches]) -> list[list[list[int]]]:
-    """For each domain, [truth, predicted, count] for every nonzero count."""
-    tables: list[list[list[int]]] = []
+def _outcomes(models: TaskModels, sources: dict[str, ImageBatches]) -> list[Any]:
+    """For each domain, the category of each image, the predicted one, and its probability."""
+    domains: list[Any] = []
 
     def note(output: torch.Tensor, target: torch.Tensor) -> float:
-        tables.append(count(target.cpu(), output.argmax(1).cpu()))
+        domains.append(outcomes(target.cpu(), output.cpu()))
         return 0.0
 
     evaluate(models, sources, note)
-    ranks = models.ranks
-    return [one for part in ranks.objects(tables)[: ranks.size] for one in part]
+    return domains

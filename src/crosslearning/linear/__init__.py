@@ -1,9 +1,11 @@
 """Convex models for related tasks, solved exactly, as scikit-learn estimators."""
 
 from crosslearning.evaluation import Comparison
-from crosslearning.linear.bayesian_glm import CrossBayesianGLM
-from crosslearning.linear.bayesian_logistic import CrossBayesianLogisticRegression
-from crosslearning.linear.bayesian_ridge import CrossBayesianRidge
+from crosslearning.linear.bayesian import (
+    CrossBayesianGLM,
+    CrossBayesianLogisticRegression,
+    CrossBayesianRidge,
+)
 from crosslearning.linear.logistic import CrossLogisticRegression, CrossLogisticRegressionCV
 from crosslearning.linear.path import CrossPath, cross_logistic_path, cross_ridge_path
 from crosslearning.linear.ridge import CrossRidge, CrossRidgeCV

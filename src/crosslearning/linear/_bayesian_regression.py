@@ -1,4 +1,4 @@
-"""Base of the Bayesian regressions: fits from sums, predictions, intervals."""
+"""Base of the Bayesian regressions: fits from sums, updates, predictions, intervals."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from crosslearning.convex.evidence.gaussian import evidence_fit
+from crosslearning.convex.evidence.marginal import symmetric_root, task_covariances
 from crosslearning.convex.evidence.posterior import Gaussians
-from crosslearning.convex.families import Gaussian, Quantile, Student
+from crosslearning.convex.families import Gaussian, OneScore, Quantile, Student
 from crosslearning.convex.predict import (
     central_interval,
     conformal_quantile,
@@ -24,19 +26,18 @@ from crosslearning.convex.sums.rows import quadratic_forms
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.convex.sums.table import TaskTable
 from crosslearning.linear._bayesian import CrossBayesianModel
-from crosslearning.linear._conformal import left_out_rows, left_out_scores, left_out_tasks
-from crosslearning.linear._estimator import checked_offset
-from crosslearning.linear._targets import RealTarget
-from crosslearning.linear._threads import one_blas_thread
-from crosslearning.linear._update import Updated
-from crosslearning.tether import Array
+from crosslearning.linear._estimator import RealTarget, checked_offset, one_blas_thread
+from crosslearning.tasks.estimators import codes_to_fit, codes_to_predict, separate_labels
+from crosslearning.tasks.labels import TaskIndex, check_tasks, has_levels, paths_like
+from crosslearning.tether import Array, Indices
 
 _METHODS = ("evidence", "conformal")
+_LEAST_REST = 1e-6  # of what is left of a row's own variance without it
 _LEAST_NOISE = 1e-3  # unit of targets of which a quantile is fitted, in their standard deviations
 FARTHEST = 1.25  # times the largest target: no mean under a logarithmic link is believed beyond
 
 
-class BayesianRegression(Updated, RealTarget, CrossBayesianModel):
+class BayesianRegression(RealTarget, CrossBayesianModel):
     """A regression whose family has one score."""
 
     def fit(
@@ -80,13 +81,48 @@ class BayesianRegression(Updated, RealTarget, CrossBayesianModel):
                 f"Fitting from sums needs family='gaussian'; got {self.family!r}. Fit from rows "
                 "instead."
             )
-        self._validate_params()
         self._check_statistics(statistics)
         if tasks is not None:
             self._name_levels(tasks, statistics.n_tasks)
         self._fit_sums(statistics, learn_from)
-        self.calibration_: dict[str, Array] = {}
-        self.largest_mean_ = np.inf
+        return self
+
+    def update(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        tasks: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        sample_offset: ArrayLike | None = None,
+    ) -> Self:
+        """Add rows, of tasks of the fit or of new ones; the model is that of a fit to all rows.
+
+        A model of Gaussian targets keeps the sums of its rows, to which those of the new rows are
+        added; the rows themselves are not needed. Parameters are those of :meth:`fit`; `tasks` of
+        several columns are those of the fit, matched by name. Intervals with
+        ``method="conformal"`` need another fit.
+        """
+        check_is_fitted(self)
+        self._validate_params()
+        kept = self._kept_statistics()
+        X, tasks = separate_labels(X, tasks, self.task_column)
+        array, target, weights = self._checked(X, y, sample_weight, reset=False)
+        new, codes = self._codes_to_add(tasks, len(array))
+        labels = [*self.tasks_.tolist(), *new.tolist()]
+        distinct, position = codes_to_fit(labels, len(labels))
+        before, number = np.split(position, [kept.n_tasks])
+        total = kept.relabelled(before) + Statistics.of(
+            array,
+            target - checked_offset(sample_offset, len(target)),
+            number[codes],
+            labels=np.arange(len(distinct)),
+            sample_weight=weights,
+        )
+        self.tasks_ = distinct
+        if self.groups_:
+            self._store_groups(self.level_names_, distinct.tolist())
+        self._count(total)
+        self._fit_sums(total)
         return self
 
     def predict(
@@ -133,8 +169,8 @@ class BayesianRegression(Updated, RealTarget, CrossBayesianModel):
             Probability that a target lies in its interval.
         method : {"evidence", "conformal"}, default="evidence"
             Trust the model; or rescale its standard deviations by the errors of leave-one-out
-            predictions (leave-one-task-out for new tasks), so that coverage holds on average over
-            rows even if the model is wrong.
+            predictions, so that coverage holds on average over the rows of known tasks even if the
+            model is wrong.
         """
         if not 0.0 < coverage < 1.0:
             raise ValueError(f"`coverage` must lie between 0 and 1; got {coverage}.")
@@ -151,19 +187,17 @@ class BayesianRegression(Updated, RealTarget, CrossBayesianModel):
         mean, sd = predictor.moments(features, codes, offset)
         if method == "evidence":
             return central_interval(family, mean, sd, predictor.dispersion, coverage)
-        if not self.calibration_:
+        if not self.calibration_.size:
             raise ValueError(
                 "Conformal intervals need errors on held-out rows, but this model was fitted from "
                 "sums. Fit it from rows, or use method='evidence'."
             )
-        errors_of_known = self.calibration_["seen"]
-        errors_of_new = self.calibration_.get("unseen", errors_of_known)
-        quantiles = [conformal_quantile(e, coverage) for e in (errors_of_known, errors_of_new)]
-        reach = np.where((codes >= 0) & (codes < len(self.tasks_)), *quantiles) * sd
+        reach = conformal_quantile(self.calibration_, coverage) * sd
         return possible_ends(family, mean - reach, mean + reach)
 
     def _learn_target(self, y: NDArray[Any], weights: Array) -> None:  # noqa: ARG002
         self.target_mean_, self.target_scale_ = 0.0, 1.0  # until more is known
+        self.calibration_, self.largest_mean_ = np.empty(0), np.inf
 
     def _fit(self, rows: TaskTable, offset: Array | None = None) -> None:
         family, offset = self._family(), checked_offset(offset, len(rows.y))
@@ -178,12 +212,11 @@ class BayesianRegression(Updated, RealTarget, CrossBayesianModel):
             self._fit_quantile(replace(rows, y=rows.y - offset), family)
         else:
             self._fit_likelihood(rows, offset)
-        self.largest_mean_ = np.inf
         if not isinstance(family, Gaussian):
             scaled = (rows.y * np.exp(-offset))[rows.weights > 0]
             self.largest_mean_ = FARTHEST * float(scaled.max())
-        alone = isinstance(family, Quantile)
-        self.calibration_ = {} if alone else self._calibrated(rows, offset)
+        if not isinstance(family, Quantile):
+            self.calibration_ = self._left_out_errors(rows, offset)
 
     def _fit_quantile(self, rows: TaskTable, family: Quantile) -> None:
         """Fit targets measured from a quantile of a robust fit's errors, in units of its noise.
@@ -205,20 +238,23 @@ class BayesianRegression(Updated, RealTarget, CrossBayesianModel):
             columns = self._scaling().columns(rows.X, intercept=True)
             score = self._encoded(linear_scores(vars(self), rows.X, rows.tasks)[:, 0])
             variance = quadratic_forms(columns, rows.tasks, self.task_covariances_)
-            without, _ = left_out_scores(family, rows.y, score, variance, rows.weights)
+            without, _ = _left_out_scores(family, rows.y, score, variance, rows.weights)
             shift = float(np.quantile(rows.y - without, family.quantile, **how))
             self.target_mean_ += self.target_scale_ * shift
             self.intercept_ += self.target_scale_ * shift
             self.center_intercept_ += self.target_scale_ * shift
 
     def _fit_task(self, rows: TaskTable, sample_offset: Any = None) -> None:
-        self._fit_new(rows, checked_offset(sample_offset, len(rows.y)) / self.target_scale_)
+        offset = checked_offset(sample_offset, len(rows.y)) / self.target_scale_
+        super()._fit_task(rows, offset)
 
     @one_blas_thread()
     def _fit_sums(self, statistics: Statistics, learn_from: int | None = None) -> None:
+        """Fit Gaussian targets; the sums are kept for updates and contrasts."""
         scaling = self._scaling_of(statistics)
         moments = statistics.moments(scaling, intercept=self.fit_intercept)
         self.target_mean_, self.target_scale_ = moments.target_mean, 1.0
+        self.calibration_, self.largest_mean_ = np.empty(0), np.inf
         kept = statistics.relabelled(np.arange(statistics.n_tasks))
         if self.groups_:
             self._fit_nested(scaling, moments)
@@ -226,32 +262,72 @@ class BayesianRegression(Updated, RealTarget, CrossBayesianModel):
             return
         options = self._evidence_options(statistics.n_features)
         posterior = evidence_fit(moments, learn_from=learn_from, **options)
-        weights = options["task_weights"]
-        loss = quadratic_loss(moments, posterior.noise_variance, weights)
-        self._store(scaling, posterior, Gaussians.exact(posterior, moments), loss, weights)
+        loss = quadratic_loss(moments, posterior.noise_variance)
+        self._store(scaling, posterior, Gaussians.exact(posterior, moments), loss)
         self._statistics, self._gains = kept, None
 
-    def _calibrated(self, rows: TaskTable, offset: Array) -> dict[str, Array]:
-        """Studentised errors of held-out rows and of held-out tasks."""
+    def _codes_to_add(self, tasks: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Return the distinct labels of new rows, and the position of each row's."""
+        fitted = self.tasks_.tolist()
+        if tasks is None:
+            return self.tasks_, codes_to_predict(self.tasks_, None, n_rows)
+        if self.groups_:
+            return codes_to_fit(paths_like(tasks, n_rows, self.level_names_, fitted), n_rows)
+        if has_levels(tasks):
+            raise ValueError(
+                f"`tasks` must be one column, as in the fit; got {tasks.shape[1]} columns. Fit all "
+                "rows together to add levels."
+            )
+        TaskIndex(tuple(fitted)).encode(check_tasks(tasks, n_rows), strict=True)
+        return codes_to_fit(tasks, n_rows)
+
+    def _kept_statistics(self) -> Statistics:
+        """Return the sums of the fit, by the position of a task."""
+        kept: Statistics | None = vars(self).get("_statistics")
+        if kept is None:
+            raise ValueError(
+                f"An update of {self!r} needs the sums of the rows, which only models of Gaussian "
+                "targets keep, and models of `fit_task` do not. Fit all rows together."
+            )
+        if kept.n_rows != self.n_rows_fitted_:
+            raise ValueError(
+                f"The statistics of the fit had {self.n_rows_fitted_} rows and now have "
+                f"{kept.n_rows}. Use `fit_statistics` again, or fit a copy of statistics that grow."
+            )
+        return kept.total()
+
+    def _gains_of(self, tasks: Indices) -> Array:
+        if vars(self).get("_statistics") is None or self.groups_:
+            return super()._gains_of(tasks)
+        few, noise = self._kept_statistics().take(tasks), self.noise_sd_**2
+        intercept, mean = self.fit_intercept, self.target_mean_
+        moments = few.moments(self._scaling(), intercept=intercept, target_mean=mean)
+        root = symmetric_root(self.covariance_ / noise)
+        return task_covariances(moments.products, root, self.center_covariance_ / noise)[1]
+
+    def _left_out_errors(self, rows: TaskTable, offset: Array) -> Array:
+        """Studentised leave-one-row-out errors, at the variances of the fit."""
         used = np.flatnonzero(rows.weights > 0)
-        rows, offset = rows.take(used), offset[used]
-        family, tasks = self._family(), rows.tasks
+        rows, offset, family = rows.take(used), offset[used], self._family()
         columns = self._scaling().columns(rows.X, intercept=self.fit_intercept)
-        score = linear_scores(vars(self), rows.X, tasks)[:, 0] + offset
-        variance = quadratic_forms(columns, tasks, self.task_covariances_)
-        dispersion, weight = np.ones(len(score)), rows.weights
+        score = linear_scores(vars(self), rows.X, rows.tasks)[:, 0] + offset
+        variance = quadratic_forms(columns, rows.tasks, self.task_covariances_)
+        dispersion, counts = np.ones(len(score)), rows.weights
         if family.has_dispersion:
-            dispersion, weight = self.noise_sd_**2 / rows.weights, np.ones(len(score))
+            dispersion = self.noise_sd_**2 / rows.weights
+            counts = 1.0 / dispersion
         if isinstance(family, Student):
-            weight = family.precisions(((rows.y - score) ** 2 + variance) / dispersion)
-        errors = left_out_rows(family, rows.y, score, variance, dispersion, weight)
-        calibration = {"seen": summary(errors, np.ones(len(errors)))}
-        sizes = np.bincount(tasks, minlength=rows.n_tasks)
-        if np.count_nonzero(sizes) > 1 and not self.groups_:
-            center_score = linear_scores(vars(self), rows.X, np.full(len(tasks), -1))[:, 0] + offset
-            errors = left_out_tasks(
-                family, rows, columns, score, dispersion, weight, center_score,
-                self.center_covariance_, self.covariance_,
-            )  # fmt: skip
-            calibration["unseen"] = summary(errors, 1.0 / sizes[tasks])
-        return calibration
+            counts = family.precisions(((rows.y - score) ** 2 + variance) / dispersion) * counts
+        left_out = _left_out_scores(family, rows.y, score, variance, counts)
+        mean, variance = family.predictive(*left_out, dispersion)
+        errors = np.abs(rows.y - mean) / np.sqrt(variance)
+        return summary(errors, np.ones(len(errors)))
+
+
+def _left_out_scores(
+    family: OneScore, y: Array, score: Array, variance: Array, counts: Array
+) -> tuple[Array, Array]:
+    """Return means and variances of the scores of rows, each without that row itself."""
+    slope, curvature, _ = family.derivatives(y, score)
+    rest = np.maximum(1.0 - counts * curvature * variance, _LEAST_REST)
+    return score - counts * slope * variance / rest, variance / rest

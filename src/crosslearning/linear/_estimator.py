@@ -1,16 +1,21 @@
-"""Base classes: validation of rows with tasks, and fitted linear models."""
+"""Base classes: rows with tasks, targets, and fitted linear models that can be saved."""
 
 from __future__ import annotations
 
+import os
 import warnings
-from abc import ABCMeta, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from io import BytesIO
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -18,29 +23,43 @@ from sklearn.utils.validation import (
     check_is_fitted,
     validate_data,
 )
+from threadpoolctl import ThreadpoolController
 
-from crosslearning.convex.families import family_of
+from crosslearning.archive import read_archive, write_archive
+from crosslearning.convex.families import contrasts, family_of
 from crosslearning.convex.predict import linear_scores
 from crosslearning.convex.sums.columns import Scaling
 from crosslearning.convex.sums.rows import GLMRows
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.convex.sums.table import Data, TaskTable
+from crosslearning.evaluation import Comparison
 from crosslearning.exceptions import ConvergenceWarning
-from crosslearning.linear.persistence import Saved
-from crosslearning.tasks.estimators import codes_to_fit, codes_to_predict, separate_labels
+from crosslearning.tasks.estimators import (
+    TaskClassifier,
+    TaskRegressor,
+    codes_to_fit,
+    codes_to_predict,
+    separate_labels,
+)
 from crosslearning.tasks.labels import as_objects
-from crosslearning.tether import Array
+from crosslearning.tether import Array, Indices
 
 if TYPE_CHECKING:
     from crosslearning.report.plots import Plot
 
+_DATACLASSES, _KIND = (Comparison,), "linear model"  # dataclasses among fitted attributes
+_JOINT = ("_gains", "_statistics")  # what contrasts and updates need, and predictions do not
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class TaskEstimator(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
-    """An estimator whose rows belong to tasks; its parameters are dataclass fields."""
+class TaskEstimator(BaseEstimator):  # type: ignore[misc]
+    """An estimator whose rows belong to tasks; its parameters are dataclass fields.
+
+    Subclasses have ``_fit(rows)``, and `RealTarget` or `ClassTarget`, which encode the target.
+    """
 
     task_column: Any = None
-    _checks: ClassVar[dict[str, Any]] = {"dtype": np.float64}  # of scikit-learn's validation
+    _checks: ClassVar[dict[str, Any]] = {}  # further ones of scikit-learn's validation
 
     def fit(
         self,
@@ -68,25 +87,12 @@ class TaskEstimator(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         self._fit(self._check_rows(X, y, tasks, sample_weight))
         return self
 
-    @abstractmethod
-    def _fit(self, rows: TaskTable) -> None:
-        """Fit checked rows."""
-
-    @abstractmethod
-    def _encoded(self, y: NDArray[Any]) -> NDArray[Any]:
-        """Encode targets."""
-
-    def _checked_target(self, y: Any) -> Any:
-        """Refuse targets of a wrong type."""
-        return y
-
     def _learn_target(self, y: NDArray[Any], weights: Array) -> None:
         """Remember what is needed to encode targets."""
 
     def _check_rows(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> TaskTable:
         X, tasks = separate_labels(X, tasks, self.task_column)
-        array, target = validate_data(self, X, self._checked_target(y), **self._checks)
-        weights = checked_weights(sample_weight, array)
+        array, target, weights = self._checked(X, y, sample_weight)
         labels, codes = self._task_codes(tasks, len(weights))
         self._learn_target(target, weights)
         self.tasks_ = labels
@@ -94,6 +100,24 @@ class TaskEstimator(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         self.n_rows_fitted_ = int(np.count_nonzero(weights))
         self.n_tasks_fitted_ = int(np.count_nonzero(np.bincount(codes, weights)))
         return TaskTable(array, self._encoded(target), weights, codes, len(labels))
+
+    def _checked(
+        self, X: Any, y: Any, sample_weight: Any, *, reset: bool = True
+    ) -> tuple[Array, NDArray[Any], Array]:
+        """Return features, targets and weights, 1 by default."""
+        regression = not is_classifier(self)
+        options = {"dtype": np.float64, "y_numeric": regression, "reset": reset, **self._checks}
+        array, target = validate_data(self, X, y, **options)
+        if regression:
+            target = np.asarray(target, dtype=np.float64)
+        weights: Array = _check_sample_weight(
+            sample_weight, array, dtype=np.float64, ensure_non_negative=True
+        )
+        if not weights.any():
+            raise ValueError(
+                "`sample_weight` must be positive for at least one row; got no positive weight."
+            )
+        return array, target, weights
 
     def _task_codes(self, tasks: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Return the tasks of a fit, and the number of each row's."""
@@ -103,20 +127,6 @@ class TaskEstimator(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         """Return the number of the task of each row to predict, -1 if unknown."""
         return codes_to_predict(self.tasks_, tasks, n_rows)
 
-    def _check_statistics(self, statistics: Statistics) -> None:
-        """Write the attributes that do not depend on the model."""
-        if not statistics.n_rows:
-            raise ValueError("A fit needs a row of positive weight; got statistics without any.")
-        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
-        self.tasks_ = as_objects(statistics.labels.tolist())
-        self.n_features_in_ = statistics.n_features
-        self._count(statistics)
-
-    def _count(self, statistics: Statistics) -> None:
-        self.total_weight_ = float(statistics.task_weights.sum())
-        self.n_rows_fitted_ = statistics.n_rows
-        self.n_tasks_fitted_ = int(np.count_nonzero(statistics.counts))
-
     def _check_new_rows(self, X: Any, tasks: Any) -> tuple[Array, NDArray[np.int64], Any]:
         """Return features, task numbers (-1 if unknown) and labels of rows to predict."""
         X, tasks = separate_labels(X, tasks, self.task_column)
@@ -124,8 +134,56 @@ class TaskEstimator(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         return array, self._new_codes(tasks, len(array)), tasks
 
 
+class RealTarget(TaskRegressor):
+    """Real targets, centred for accuracy and, for quantiles, in units of the noise.
+
+    `_to_user` turns coefficients and intercepts of a fit into public ones; `_center` inverts it.
+    """
+
+    target_scale_ = 1.0
+
+    def _encoded(self, y: NDArray[Any]) -> Array:
+        return np.asarray((y - self.target_mean_) / self.target_scale_)
+
+    def _to_user(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
+        unit = self.target_scale_
+        return unit * coef[..., 0, :], unit * intercept[..., 0] + self.target_mean_
+
+    def _center(self) -> tuple[Array, Array]:
+        level = np.array([self.center_intercept_ - self.target_mean_])
+        return self.center_coef_[np.newaxis] / self.target_scale_, level / self.target_scale_
+
+
+class ClassTarget(TaskClassifier):
+    """Classes: one score for the second of two, or one per class that sum to 0."""
+
+    def _learn_target(self, y: NDArray[Any], weights: Array) -> None:  # noqa: ARG002
+        self._learn_classes(y)
+
+    def _encoded(self, y: NDArray[Any]) -> Indices:
+        codes = pd.Index(self.classes_).get_indexer(y)
+        if (codes < 0).any():
+            raise ValueError(
+                f"Classes must be among those of `fit`, {self.classes_.tolist()}; got "
+                f"{np.unique(y[codes < 0]).tolist()}."
+            )
+        return np.asarray(codes)
+
+    def _to_user(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
+        if self._family().n_scores == 1:
+            return coef, intercept
+        basis = contrasts(len(self.classes_))
+        return np.einsum("kq,...qp->...kp", basis, coef), intercept @ basis.T
+
+    def _center(self) -> tuple[Array, Array]:
+        if self._family().n_scores == 1:
+            return self.center_coef_, self.center_intercept_
+        basis = contrasts(len(self.classes_))
+        return basis.T @ self.center_coef_, self.center_intercept_ @ basis
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
-class LinearModel(Saved, TaskEstimator):
+class LinearModel(TaskEstimator):
     """A linear model per task, near a centre."""
 
     fit_intercept: bool = True
@@ -167,9 +225,7 @@ class LinearModel(Saved, TaskEstimator):
         """
         check_is_fitted(self)
         features, _ = separate_labels(X, None, self.task_column)
-        y = self._checked_target(y)
-        array, target = validate_data(self, features, y, reset=False, **self._checks)
-        weights = checked_weights(sample_weight, array)
+        array, target, weights = self._checked(features, y, sample_weight, reset=False)
         new: Self = clone(self)
         fitted = {k: v for k, v in vars(self).items() if k.endswith("_") or k == "_ends"}
         new.__dict__.update(fitted, tasks_=as_objects([task]))
@@ -184,21 +240,48 @@ class LinearModel(Saved, TaskEstimator):
         check_is_fitted(self)
         return plots.coefficients(self)
 
-    @abstractmethod
-    def _fit_task(self, rows: TaskTable) -> None:
-        """Fit rows of one new task."""
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file, without pickle."""
+        joint = {name: vars(self)[name] for name in _JOINT if vars(self).get(name) is not None}
+        if "_statistics" in joint:
+            buffer = BytesIO()
+            joint["_statistics"].save(buffer)
+            joint["_statistics"] = np.frombuffer(buffer.getvalue(), dtype=np.uint8)
+        write_archive(path, _KIND, {**state_of(self), "joint": joint}, _DATACLASSES)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model written by :meth:`save`."""
+        state = read_archive(path, _KIND, _DATACLASSES)
+        if state["class"] != cls.__name__:
+            raise ValueError(
+                f"{path} holds a {state['class']}, not a {cls.__name__}. "
+                f"Load it with {state['class']}.load."
+            )
+        model, joint = model_of(state), state["joint"]
+        if "_statistics" in joint:
+            joint["_statistics"] = Statistics.load(BytesIO(joint["_statistics"].tobytes()))
+        vars(model).update(joint)
+        return model  # type: ignore[no-any-return]
+
+    def _check_statistics(self, statistics: Statistics) -> None:
+        """Write the attributes that do not depend on the model."""
+        self._validate_params()
+        if not statistics.n_rows:
+            raise ValueError("A fit needs a row of positive weight; got statistics without any.")
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        self.tasks_ = as_objects(statistics.labels.tolist())
+        self.n_features_in_ = statistics.n_features
+        self._count(statistics)
+
+    def _count(self, statistics: Statistics) -> None:
+        self.total_weight_ = float(statistics.task_weights.sum())
+        self.n_rows_fitted_ = statistics.n_rows
+        self.n_tasks_fitted_ = int(np.count_nonzero(statistics.counts))
 
     def _family(self) -> Any:
         """Distribution of the encoded targets."""
         return family_of(vars(self))
-
-    @abstractmethod
-    def _to_user(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
-        """Convert internal coefficients and intercepts to public ones."""
-
-    @abstractmethod
-    def _center(self) -> tuple[Array, Array]:
-        """Return the centre's internal coefficients and intercepts: the inverse of `_to_user`."""
 
     def _scaling_of(self, data: Data) -> Scaling:
         """Pooled statistics of the features."""
@@ -245,16 +328,26 @@ class LinearModel(Saved, TaskEstimator):
         return linear_scores(vars(self), array, codes)
 
 
-def checked_weights(sample_weight: Any, X: Any) -> Array:
-    """Weights of the rows, 1 by default, not all 0."""
-    weights: Array = _check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True
-    )
-    if not weights.any():
-        raise ValueError(
-            "`sample_weight` must be positive for at least one row; got no positive weight."
-        )
-    return weights
+def state_of(model: Any) -> dict[str, Any]:
+    """Class, parameters and fitted attributes of a model."""
+    check_is_fitted(model)
+    state = model.__getstate__()
+    return {
+        "class": type(model).__name__,
+        "parameters": model.get_params(deep=False),
+        "fitted": {name: value for name, value in state.items() if name.endswith("_")},
+    }
+
+
+def model_of(state: dict[str, Any]) -> Any:
+    """Return the model with this state; its class is one of :mod:`crosslearning.linear`."""
+    from crosslearning import linear
+
+    if state["class"] not in linear.__all__:
+        raise ValueError(f"This version of crosslearning has no estimator {state['class']}.")
+    model = getattr(linear, state["class"])(**state["parameters"])
+    vars(model).update(state["fitted"])
+    return model
 
 
 def checked_offset(offset: Any, n_rows: int) -> Array:
@@ -270,3 +363,15 @@ def checked_offset(offset: Any, n_rows: int) -> Array:
             f"{checked.shape}."
         )
     return checked
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Limit BLAS to one thread: on small matrices threads mostly wait for each other."""
+    with _libraries().limit(limits=1, user_api="blas"):
+        yield

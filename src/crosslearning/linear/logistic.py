@@ -10,9 +10,9 @@ from scipy.special import log_softmax
 
 from crosslearning.convex.families import contrasts
 from crosslearning.evaluation.scoring import Predicted
-from crosslearning.linear._base import CrossTethered
 from crosslearning.linear._cv import CrossLinearModelCV
-from crosslearning.linear._targets import ClassTarget
+from crosslearning.linear._estimator import ClassTarget
+from crosslearning.linear._tethered import CrossTethered
 from crosslearning.tether import Array, Indices
 
 

@@ -10,16 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crosslearning.convex.solver.problem import BLOCKS, PerBlock, per_block
-from crosslearning.linear._base import CrossTethered
-from crosslearning.linear._search import radii
+from crosslearning.linear._cv import radii
+from crosslearning.linear._tethered import CrossTethered
 from crosslearning.linear.logistic import CrossLogisticRegression
 from crosslearning.linear.ridge import CrossRidge
 from crosslearning.tether import Array
 
 if TYPE_CHECKING:
     from crosslearning.report.plots import Plot
-
-_OWN = ("epsilons", "tasks")  # attributes of the path itself
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -80,15 +78,13 @@ def cross_ridge_path(
 
     Parameters
     ----------
-    X, y, tasks
+    X, y, tasks, sample_weight
         As in :meth:`CrossRidge.fit`.
     epsilons : sequence of float or of dict by block, optional
         Radii, ordered so that neighbours are similar. By default 0, a geometric progression up to
         the radius at which the tasks become independent, and infinity.
     n_epsilons, smallest : int, default=20, and float, default=1e-3
         Number of positive finite radii, and the smallest as a fraction of the largest.
-    sample_weight : array of shape (n_samples,), optional
-        Weights of the rows.
     **parameters
         Parameters of :class:`CrossRidge` other than ``epsilon``, such as ``alpha``.
 
@@ -102,8 +98,8 @@ def cross_ridge_path(
     >>> bool((np.diff(path.objective) < 1e-6).all())
     True
     """
-    model = CrossRidge(**parameters)
-    return _path(model, X, y, tasks, sample_weight, epsilons, n_epsilons, smallest)
+    rows = X, y, tasks, sample_weight
+    return _path(CrossRidge(**parameters), rows, epsilons, n_epsilons, smallest)
 
 
 def cross_logistic_path(
@@ -121,24 +117,21 @@ def cross_logistic_path(
 
     Parameters are those of :func:`cross_ridge_path` and :class:`CrossLogisticRegression`.
     """
-    model = CrossLogisticRegression(**parameters)
-    return _path(model, X, y, tasks, sample_weight, epsilons, n_epsilons, smallest)
+    rows = X, y, tasks, sample_weight
+    return _path(CrossLogisticRegression(**parameters), rows, epsilons, n_epsilons, smallest)
 
 
 def _path(
     model: CrossTethered,
-    X: Any,
-    y: Any,
-    tasks: Any,
-    sample_weight: Any,
+    rows: tuple[Any, ...],
     epsilons: Sequence[PerBlock] | None,
     n_epsilons: int,
     smallest: float,
 ) -> CrossPath:
     model._validate_params()
-    rows = model._check_rows(X, y, tasks, sample_weight)
-    scaling = model._prepare(rows)
-    problem = model._problem(rows, scaling, model.alpha)
+    table = model._check_rows(*rows)
+    scaling = model._prepare(table)
+    problem = model._problem(table, scaling, model.alpha)
     if epsilons is None:
         free = problem.coupling(np.inf, model.stiffness, model.tension)
         end = max(problem.end(free, b) for b in range(len(free.blocks)))
@@ -153,10 +146,9 @@ def _path(
         model._store(scaling, problem, coupling, solution)
         model._warn_unless_converged(model.tol)
         results.insert(0, vars(model).copy())
-
-    def stacked(name: str) -> NDArray[Any]:
-        values = [result[name] for result in results]
-        return np.array([np.stack([*v.values()]) if isinstance(v, dict) else v for v in values])
-
-    arrays = {name: stacked(f"{name}_") for name in CrossPath.__annotations__ if name not in _OWN}
+    arrays = {}
+    for name in CrossPath.__annotations__.keys() - {"epsilons", "tasks"}:
+        values = [result[f"{name}_"] for result in results]
+        by_block = [np.stack([*v.values()]) if isinstance(v, dict) else v for v in values]
+        arrays[name] = np.array(by_block)
     return CrossPath(epsilons=list(epsilons), tasks=model.tasks_, **arrays)

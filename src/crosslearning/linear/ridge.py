@@ -11,26 +11,14 @@ from numpy.typing import NDArray
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.convex.sums.table import SquaredError
 from crosslearning.evaluation.scoring import Predicted, scorer_of
-from crosslearning.linear._base import CrossTethered
-from crosslearning.linear._cv import CrossLinearModelCV
-from crosslearning.linear._search import Pair
-from crosslearning.linear._targets import RealTarget
+from crosslearning.linear._cv import CrossLinearModelCV, Pair
+from crosslearning.linear._estimator import RealTarget
+from crosslearning.linear._tethered import CrossTethered
 from crosslearning.tether import Array, Indices
 
 
 class _RidgeTarget(RealTarget):
     """Targets and predictions of a cross-learned ridge regression."""
-
-    def fit_statistics(self, statistics: Statistics) -> Self:
-        """Fit from sums instead of rows; the models are the same."""
-        self._validate_params()
-        self._check_statistics(statistics)
-        self.target_mean_ = float(statistics.pooled_means()[-1]) if self.fit_intercept else 0.0
-        shift = np.append(np.zeros(statistics.n_features), self.target_mean_)
-        encoded = statistics.take(slice(None))
-        encoded.cells.means = statistics.cells.means - shift
-        self._fit(encoded)
-        return self
 
     def _predict(self, X: Any, tasks: Any) -> Array:
         scores: Array = self._scores(X, tasks)[:, 0]
@@ -116,6 +104,16 @@ class CrossRidge(_RidgeTarget, CrossTethered):
     1.5
     """
 
+    def fit_statistics(self, statistics: Statistics) -> Self:
+        """Fit from sums instead of rows; the models are the same."""
+        self._check_statistics(statistics)
+        self.target_mean_ = float(statistics.pooled_means()[-1]) if self.fit_intercept else 0.0
+        shift = np.append(np.zeros(statistics.n_features), self.target_mean_)
+        encoded = statistics.take(slice(None))
+        encoded.cells.means = statistics.cells.means - shift
+        self._fit(encoded)
+        return self
+
 
 class CrossRidgeCV(_RidgeTarget, CrossLinearModelCV):
     """Cross-learned ridge regressions with a radius chosen by cross-validation.
@@ -143,8 +141,6 @@ class CrossRidgeCV(_RidgeTarget, CrossLinearModelCV):
         Any scikit-learn scorer; by default the negative mean squared error.
     average : {"tasks", "rows"}, default="tasks"
         Whether every task or every row has equal weight in a score.
-    one_standard_error : bool, default=False
-        Whether to take the smallest radius within one standard error of the best score.
     n_jobs, random_state : int, optional, and int, default=0
         Number of folds to run in parallel, and the seed of the folds.
     metric : {"learned", "standard"} or array, default="learned"
@@ -176,24 +172,6 @@ class CrossRidgeCV(_RidgeTarget, CrossLinearModelCV):
     >>> bool(model.comparison_.summary.loc["pooled", "gain"] > 0)
     True
     """
-
-    def fit_statistics(self, statistics: Statistics) -> Self:
-        """Choose and fit from sums instead of rows; the result is the same.
-
-        The folds are those of the statistics, not `cv`, and the score is the squared error.
-        """
-        if scorer_of(self, self.scoring, self._default_score) is not None:
-            raise ValueError(
-                "Sums support only squared errors, scoring='neg_mean_squared_error'; got "
-                f"{self.scoring!r}. Fit from rows instead."
-            )
-        n_folds = np.count_nonzero(statistics.cells.counts.any(axis=0))
-        if n_folds < 2:
-            raise ValueError(
-                "Cross-validation needs statistics with rows in at least 2 folds; got "
-                f"{n_folds}. Use `Statistics.of(X, y, tasks, n_folds=5)`, or `CrossRidge`."
-            )
-        return super().fit_statistics(statistics)
 
     _default_score = "neg_mean_squared_error"
 

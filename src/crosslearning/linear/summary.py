@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
@@ -60,33 +61,27 @@ class Summary:
     coverage: float
 
     def __repr__(self) -> str:
-        table = self.frame.to_string(float_format="{:.4g}".format, na_rep="")
-        return "\n".join([*self._head(), "", table])
-
-    def _repr_html_(self) -> str:
-        table = self.frame.to_html(float_format="{:.4g}".format, na_rep="")
-        return f"<p>{'<br>'.join(self._head())}</p>{table}"
-
-    def _head(self) -> tuple[str, str]:
-        """Return a line on the data and one on the model."""
-        units = [f"{self.n_tasks:,} tasks"]
-        if len(self.n_groups) > 1:
-            units = [f"{name} {number:,}" for name, number in self.n_groups.items()]
+        units = [f"{number:,} {name}s" for name, number in self.n_groups.items()]
         data = [self.model, f"{self.n_rows:,} rows", *units, f"covariance {self.structure!r}"]
         model = [f"{100 * self.coverage:g} % intervals"]
-        for name, values in reversed(self.shapes.items()):
-            model.insert(0, " ".join([name, *(f"{value:.4g}" for value in np.ravel(values))]))
-        if np.isfinite(self.noise_sd):
-            model.insert(0, f"noise sd {self.noise_sd:.4g}")
         if np.isfinite(self.log_evidence):
-            model.insert(0, f"log evidence {self.log_evidence:,.2f}")
-        return ", ".join(data), ", ".join(model)
+            model.append(f"log evidence {self.log_evidence:,.2f}")
+        if np.isfinite(self.noise_sd):
+            model.append(f"noise sd {self.noise_sd:.4g}")
+        for name, values in self.shapes.items():
+            model.append(" ".join([name, *(f"{value:.4g}" for value in np.ravel(values))]))
+        table = self.frame.to_string(float_format="{:.4g}".format, na_rep="")
+        return "\n".join([", ".join(data), ", ".join(model), "", table])
 
 
 class Inference:
     """Adds `summary` and `contrast` to the Bayesian estimators."""
 
-    _gains: Any  # of the tasks; of groups within groups, those of the units of each level
+    groups_: Sequence[NDArray[Any]] = ()  # of each level but the innermost, outermost first
+    level_names_: Sequence[str] = ("task",)
+    epsilon_: Any
+    epsilon_max_: Any
+    _gains: list[Array] | None  # of the units of each level, tasks first
     _statistics: Statistics | None
 
     def summary(self: Any, *, coverage: float = 0.95) -> Summary:
@@ -213,7 +208,7 @@ class Inference:
                 "Contrasts need the joint posterior of the tasks, which a model of `fit_task` does "
                 "not keep. Call `contrast` of the model that `fit` returned."
             )
-        return np.asarray((self._gains[0] if self.groups_ else self._gains)[tasks])
+        return np.asarray(self._gains[0][tasks])
 
     def _user_directions(self: Any) -> Array:
         """Map from parameters to coefficients as given and intercepts, one row each."""

@@ -9,12 +9,11 @@ except ImportError as error:  # pragma: no cover - run by a test in a process of
 
 from crosslearning.nn import architectures
 from crosslearning.nn._estimators import CrossNetClassifier, CrossNetRegressor
-from crosslearning.nn._evaluation import evaluate
-from crosslearning.nn._flat_members import StepCertificate
-from crosslearning.nn._history import EpochRecord, History
+from crosslearning.nn._evaluation import EpochRecord, History, evaluate
+from crosslearning.nn._members import StepCertificate
+from crosslearning.nn._sweep import Selection, select_epsilon, sweep
 from crosslearning.nn._task_models import TaskModels
 from crosslearning.nn._training import fit
-from crosslearning.nn.sweeps import Selection, select_epsilon, sweep
 
 __all__ = [
     "CrossNetClassifier",

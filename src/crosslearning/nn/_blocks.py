@@ -1,10 +1,19 @@
-"""Blocks of parameters, each with its own tether, given by the beginning of their names."""
+"""Blocks of parameters: their names and tether, and the matrix that stores them for all tasks.
+
+A block has one flat buffer: a row per task, the last row the centre. Every parameter of the modules
+is a view into its row, so that a projection is a pass over one matrix, and modules and optimizers
+see its result without a copy.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import torch
+from torch import nn
 
 from crosslearning.coupling._checks import check_tether, is_positive
 from crosslearning.tether import Tether
@@ -75,3 +84,183 @@ def _by_prefix(prefixes: list[str], names: Sequence[str]) -> dict[str, list[str]
             f"begin with {beginnings}."
         )
     return named
+
+
+@dataclass(frozen=True)
+class Slot:
+    """The position of a parameter in a row."""
+
+    name: str
+    shape: torch.Size
+    start: int
+
+    @property
+    def stop(self) -> int:
+        return self.start + math.prod(self.shape)
+
+
+class FlatBuffer:
+    """Matrix of shape (n_tasks + 1, n_parameters) with the parameters of a block as views."""
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        like: nn.Module,
+        owners: Sequence[str],
+        device: torch.device | None,
+    ) -> None:
+        self.owners = tuple(owners)  # of the rows, in messages
+        self.slots = _layout(names, like)
+        first = like.get_parameter(self.slots[0].name)
+        self.flat: torch.Tensor = torch.empty(
+            (len(owners), self.slots[-1].stop), dtype=first.dtype, device=device or first.device
+        )
+
+    @property
+    def tasks(self) -> torch.Tensor:
+        return self.flat[:-1]
+
+    def tethered(self, module: nn.Module) -> list[nn.Parameter]:
+        return [module.get_parameter(slot.name) for slot in self.slots]
+
+    def take(self) -> None:
+        """Nothing to fetch: the parameters are here."""
+
+    def give(self) -> None:
+        """Nothing to hand back: the parameters are views."""
+
+    def adopt(self, row: int, module: nn.Module) -> None:
+        """Bring the parameters of a module into its row, unless they are there already."""
+        for slot, parameter, linked in self._links(row, module):
+            if not linked:
+                self._refuse_changed(row, slot, parameter)
+                view = self._view(row, slot)
+                view.copy_(parameter.detach())
+                parameter.data = view
+
+    def convert(self, fn: Callable[[torch.Tensor], torch.Tensor], modules: list[nn.Module]) -> None:
+        """Move to another dtype or device, along with the parameters that are views."""
+        links = [self._links(row, module) for row, module in enumerate(modules)]
+        self.flat = fn(self.flat)
+        for row, parameters in enumerate(links):
+            for slot, parameter, linked in parameters:
+                if linked:
+                    parameter.data = self._view(row, slot)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Omit the matrix: the modules are copied or pickled anyway."""
+        return {**self.__dict__, "flat": torch.empty_like(self.flat, device="meta")}
+
+    def rebuild(self, modules: list[nn.Module]) -> None:
+        """Reallocate the matrix for copied or unpickled modules."""
+        device = modules[0].get_parameter(self.slots[0].name).device
+        self.flat = torch.empty_like(self.flat, device=device)
+        for row, module in enumerate(modules):
+            self.adopt(row, module)
+
+    def _view(self, row: int, slot: Slot) -> torch.Tensor:
+        return self.flat[row, slot.start : slot.stop].view(slot.shape)
+
+    def _links(self, row: int, module: nn.Module) -> list[tuple[Slot, nn.Parameter, bool]]:
+        """Return the slots with their parameters, and whether those are views of them."""
+        base, size = self.flat[row].data_ptr(), self.flat.element_size()
+        try:
+            parameters = self.tethered(module)
+        except AttributeError as error:
+            raise ValueError(
+                f"The module of {self.owners[row]} has lost a tethered parameter: {error}. "
+                "Do not tether parameters that come and go."
+            ) from None
+        return [
+            (slot, parameter, parameter.data_ptr() == base + slot.start * size)
+            for slot, parameter in zip(self.slots, parameters, strict=True)
+        ]
+
+    def _refuse_changed(self, row: int, slot: Slot, parameter: nn.Parameter) -> None:
+        actual = tuple(parameter.shape), parameter.dtype, parameter.device
+        expected = tuple(slot.shape), self.flat.dtype, self.flat.device
+        if actual != expected:
+            raise ValueError(
+                f"{slot.name!r} of {self.owners[row]} must have shape, dtype and device "
+                f"{expected}; got {actual}. Convert all modules at once with `models.to(...)`; "
+                "do not tether parameters that differ between tasks: epsilon={prefix: ...}."
+            )
+
+
+def _layout(names: Sequence[str], like: nn.Module) -> tuple[Slot, ...]:
+    slots: list[Slot] = []
+    kinds = {}
+    for name in names:
+        parameter = like.get_parameter(name)
+        if isinstance(parameter, nn.UninitializedParameter):
+            raise ValueError(
+                f"The parameter {name!r} has no shape yet. Pass one batch through the module "
+                "before passing it to TaskModels."
+            )
+        if not parameter.dtype.is_floating_point:
+            raise ValueError(
+                f"A tethered parameter must be real; {name!r} has dtype {parameter.dtype}. "
+                "Do not tether it: epsilon={prefix: ...}."
+            )
+        kinds[parameter.dtype, parameter.device] = name
+        if parameter.numel():
+            slots.append(Slot(name, parameter.shape, slots[-1].stop if slots else 0))
+    if len(kinds) != 1 or not slots:
+        listed = ", ".join(f"{kind} in {name!r}" for kind, name in kinds.items())
+        raise ValueError(
+            "The parameters of a block must not be empty and must have one dtype and device; got "
+            f"{listed or 'no parameters'}. Convert the module, or use separate blocks."
+        )
+    return tuple(slots)
+
+
+class ShardBuffer(FlatBuffer):
+    """Matrix of the local shards of a block whose parameters FSDP2 shards.
+
+    FSDP manages the memory of its parameters: the matrix is a copy of the local shards, taken
+    before a projection and copied back after it. Whole parameters are never gathered.
+    """
+
+    def __init__(
+        self, names: Sequence[str], modules: list[nn.Module], owners: Sequence[str]
+    ) -> None:
+        self.owners, self.slots = tuple(owners), ()
+        self._names, self._modules = tuple(names), modules
+        for name in names:
+            placements = getattr(modules[0].get_parameter(name), "placements", ())  # of a DTensor
+            if not (placements and placements[0].is_shard()):
+                raise ValueError(
+                    f"`shard` must shard every tethered parameter; {name!r} is not sharded. "
+                    "Use shard=fully_shard, or do not tether it: epsilon={prefix: ...}."
+                )
+        shards = self._shards(modules[0])
+        self.flat = shards[0].new_empty((len(owners), sum(shard.numel() for shard in shards)))
+
+    def take(self) -> None:
+        for row, shards in zip(self.flat, map(self._shards, self._modules), strict=True):
+            torch.cat([shard.reshape(-1) for shard in shards], out=row)
+
+    def give(self) -> None:
+        for row, shards in zip(self.flat, map(self._shards, self._modules), strict=True):
+            for shard, part in zip(shards, row.split([s.numel() for s in shards]), strict=True):
+                shard.copy_(part.view(shard.shape))
+
+    def adopt(self, *_: Any) -> None:
+        """Leave the parameters where they are."""
+
+    def convert(self, *_: Any) -> None:
+        raise ValueError(
+            "Sharded models cannot be converted. Convert the module before passing it to "
+            "TaskModels."
+        )
+
+    def tethered(self, module: nn.Module) -> list[nn.Parameter]:
+        for part in module.modules():  # a forward pass may have left parameters gathered
+            if callable(reshard := getattr(part, "reshard", None)):
+                reshard()
+        return [module.get_parameter(name) for name in self._names]
+
+    def _shards(self, module: nn.Module) -> list[torch.Tensor]:
+        """Shards that this rank holds, in FSDP's memory."""
+        shards: list[Any] = self.tethered(module)
+        return [parameter.detach().to_local() for parameter in shards]

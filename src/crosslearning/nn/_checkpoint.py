@@ -1,4 +1,4 @@
-"""Checkpoints from which a run resumes exactly, in one file.
+"""Checkpoints from which a run resumes exactly: a file, or a folder for any number of ranks.
 
 They hold models, pulls, optimizer, scheduler, sums of the current epoch, best epoch and history.
 Random numbers need no state; see `_seeds`.
@@ -7,26 +7,29 @@ Random numbers need no state; see `_seeds`.
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+from crosslearning.nn._evaluation import EpochRecord
 from crosslearning.nn._files import encode_label, encode_tether, pack, read_file, unpack, write_file
-from crosslearning.nn._history import from_columns, to_columns
 
 if TYPE_CHECKING:
     import os
 
     from torch.optim import Optimizer
 
-    from crosslearning.nn._ranks import Ranks
-    from crosslearning.nn._run import Run
+    from crosslearning.nn._training import Run
 
-KIND = "a checkpoint of fit"
+_KIND = "a checkpoint of fit"
 _SHOWN = 3  # differences that a message lists
 _PLAIN = ("step", "stopped", "seconds")  # of a run, for JSON
+_EXTRA = "_extra_state"  # labels and pulls; the same on all ranks
+_LIKE, _SCALAR = "optimizer", "scalar"  # state that has axes, and state that has none
 
 
 class Checkpoint:
@@ -38,12 +41,10 @@ class Checkpoint:
 
     @property
     def file(self) -> Path:
-        """The file that marks the progress of a run."""
         return self.path
 
     @property
     def is_due(self) -> bool:
-        """Whether an epoch has ended, or so many steps."""
         ends_epoch = self.run.step % self.run.steps == 0
         return ends_epoch or (self.every is not None and self.run.step % self.every == 0)
 
@@ -54,17 +55,16 @@ class Checkpoint:
         content["optimizer"] = pack(run.optimizer.state_dict(), "optimizer", tensors)
         if run.validation is not None:
             content["best"] = pack(run.validation.state(), "best", tensors)
-        write_file(self.file, KIND, tensors, content)
+        write_file(self.file, _KIND, tensors, content)
 
     def resume(self, epochs: int) -> None:
-        """Resume the run from the file, if it exists."""
         ranks = self.run.models.ranks
         for leftover in self.file.parent.glob(f".{self.file.name}.*.tmp") if ranks.is_first else ():
             leftover.unlink()  # of a process killed while writing
         if not ranks.objects(self.file.exists())[0]:
             return
         try:
-            tensors, content = read_file(self.file, KIND, "")
+            tensors, content = read_file(self.file, _KIND, "")
             self._refuse_another(content, epochs)
             self.restore(tensors, content)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
@@ -80,7 +80,7 @@ class Checkpoint:
         tensors = {"epoch": torch.from_numpy(np.stack([run.sums, run.counts]))}
         content = {
             "run": self.configuration | tethers(run, run.step),
-            "history": pack(to_columns(run.history.records), "history", tensors),
+            "history": pack(_to_columns(run.history.records), "history", tensors),
             **{name: getattr(run, name) for name in _PLAIN},
         }
         if run.scheduler is not None:
@@ -88,7 +88,6 @@ class Checkpoint:
         return tensors, content
 
     def restore(self, tensors: dict[str, torch.Tensor], content: dict[str, Any]) -> None:
-        """Restore the whole run."""
         run = self.run
         self.restore_models(tensors, content)
         if run.scheduler is not None:
@@ -98,7 +97,7 @@ class Checkpoint:
         for name in _PLAIN:
             setattr(run, name, content[name])
         run.sums, run.counts = tensors["epoch"].numpy()
-        run.history.records = from_columns(unpack(content["history"], tensors))
+        run.history.records = _from_columns(unpack(content["history"], tensors))
 
     def restore_models(self, tensors: dict[str, torch.Tensor], content: dict[str, Any]) -> None:
         """Restore the models, the state of the optimizer, and the best models so far."""
@@ -115,8 +114,136 @@ class Checkpoint:
         if not changed and epochs < done:
             changed = [f"`epochs` is {epochs}, but {done} are done"]
         if changed:
-            more = f"; and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
-            raise ValueError(f"it belongs to another run: {'; '.join(changed[:_SHOWN])}{more}.")
+            raise ValueError(f"it belongs to another run: {'; '.join(changed[:_SHOWN])}.")
+
+
+class RankCheckpoint(Checkpoint):
+    """A folder that all ranks can write to and read from.
+
+    ``step-N/`` has models and the state of the optimizer, by task and parameter, in safetensors
+    files that torch.distributed.checkpoint writes, one per rank. ``run.safetensors`` has the rest,
+    and names that folder. It is written last and atomically, so what it names is complete.
+    """
+
+    @property
+    def file(self) -> Path:
+        return self.path / "run.safetensors"
+
+    def save(self) -> None:
+        """Save the current state, then remove the previous one."""
+        from torch.distributed import checkpoint as torch_checkpoint  # takes long to import
+
+        run, ranks = self.run, self.run.models.ranks
+        folder = self.path / f"step-{run.step}"
+        if ranks.is_first:
+            shutil.rmtree(folder, ignore_errors=True)  # of ranks that were killed while writing
+            folder.mkdir(parents=True)
+        ranks.barrier()
+        writer = torch_checkpoint.HuggingFaceStorageWriter(str(folder), save_distributed=True)
+        torch_checkpoint.save(self._models() | self._optimizer(), storage_writer=writer)
+        if ranks.is_first:
+            tensors, content = self.stored()
+            groups = [
+                {name: value for name, value in group.items() if name != "params"}
+                for group in run.optimizer.param_groups
+            ]
+            content |= {"folder": folder.name, "groups": pack(groups, "groups", tensors)}
+            tensors[_EXTRA] = run.models.get_extra_state()
+            if run.validation is not None:
+                best = run.validation.state()
+                content["has_best_models"] = best["models"] is not None
+                content["best"] = pack({**best, "models": None}, "best", tensors)
+            write_file(self.file, _KIND, tensors, content)
+            for old in self.path.glob("step-*"):
+                if old != folder:
+                    shutil.rmtree(old, ignore_errors=True)
+        ranks.barrier()
+
+    def restore_models(self, tensors: dict[str, torch.Tensor], content: dict[str, Any]) -> None:
+        """Read what belongs to the tasks of this rank, whichever ranks wrote it."""
+        from torch.distributed import checkpoint as torch_checkpoint
+
+        models, optimizer, validation = self.run.models, self.run.optimizer, self.run.validation
+        if validation is not None:
+            validation.load_state(unpack(content["best"], tensors))
+            if content["has_best_models"]:
+                state = models.state_dict()
+                validation.best_state = {name: value.clone() for name, value in state.items()}
+        folder = self.path / content["folder"]
+        reader = torch_checkpoint.HuggingFaceStorageReader(str(folder))
+        parameters = dict(models.named_parameters())
+        places = _places(reader, parameters)
+        torch_checkpoint.load(self._models() | places, storage_reader=reader)
+        models.load_state_dict({_EXTRA: tensors[_EXTRA]}, strict=False)  # FSDP sees what was read
+        for group, options in zip(
+            optimizer.param_groups, unpack(content["groups"], tensors), strict=True
+        ):
+            group.update(options)
+        optimizer.state.clear()
+        for name, place in places.items():
+            kind, parameter, key = _parts(name)
+            optimizer.state[parameters[parameter]][key] = place if kind == _LIKE else place[0]
+
+    def _models(self) -> dict[str, torch.Tensor]:
+        """Tensors of the current models, and of the best so far, by names for all ranks."""
+        states = {"models": self.run.models.state_dict()}
+        if self.run.validation is not None and self.run.validation.best_state is not None:
+            states["best"] = self.run.validation.best_state
+        return {
+            f"{kind}.{name}": value
+            for kind, state in states.items()
+            for name, value in state.items()
+            if name != _EXTRA
+        }
+
+    def _optimizer(self) -> dict[str, torch.Tensor]:
+        """State of the optimizer by parameter; scalars get an axis, which the files need."""
+        state = {}
+        for name, parameter in self.run.models.named_parameters():
+            for key, value in self.run.optimizer.state.get(parameter, {}).items():
+                if not isinstance(value, torch.Tensor):
+                    raise ValueError(
+                        "With a mesh, the state of an optimizer is saved if it consists of "
+                        f"tensors; {key!r} is {type(value).__name__}. Train without a checkpoint, "
+                        "or use another optimizer."
+                    )
+                kind = _LIKE if value.dim() else _SCALAR
+                state[f"{kind}.{name}.{key}"] = value if value.dim() else value.reshape(1)
+        return state
+
+
+def _places(reader: Any, parameters: dict[str, torch.nn.Parameter]) -> dict[str, torch.Tensor]:
+    """Room for the saved state of these parameters, sharded as they are."""
+    saved: dict[str, Any] = reader.read_metadata().state_dict_metadata
+    places = {}
+    for name, entry in saved.items():
+        kind, parameter, _ = _parts(name)
+        if kind in (_LIKE, _SCALAR) and parameter in parameters:
+            dtype, like = entry.properties.dtype, parameters[parameter]
+            if kind == _LIKE and entry.size == like.shape:
+                places[name] = torch.empty_like(like, dtype=dtype)
+            else:
+                places[name] = torch.empty(entry.size, dtype=dtype)
+    return places
+
+
+def _parts(name: str) -> tuple[str, str, str]:
+    kind, _, rest = name.partition(".")
+    parameter, _, key = rest.rpartition(".")
+    return kind, parameter, key
+
+
+def _to_columns(records: list[EpochRecord]) -> dict[str, torch.Tensor]:
+    return {
+        field.name: torch.from_numpy(np.array([getattr(record, field.name) for record in records]))
+        for field in fields(EpochRecord)
+    }
+
+
+def _from_columns(columns: dict[str, torch.Tensor]) -> list[EpochRecord]:
+    values = [one.tolist() if one.dim() == 1 else one.numpy() for one in columns.values()]
+    rows = (dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True))
+    return [EpochRecord(**row) for row in rows]
 
 
 def configuration(run: Run) -> dict[str, Any]:
@@ -133,7 +260,7 @@ def configuration(run: Run) -> dict[str, Any]:
         "tasks": [encode_label(task) for task in models.tasks],
         "architecture": _merged(ranks.objects(tensors)),
         "center_weight": models.center_weight,
-        "optimizer": _optimizer(run.optimizer, ranks),
+        "optimizer": _optimizer(run.optimizer),
         "scheduler": None if run.scheduler is None else type(run.scheduler).__name__,
         "seed": run.feed.seed,
         "rows": list(plan.sizes),
@@ -174,11 +301,10 @@ def _merged(parts: list[dict[Any, Any]]) -> dict[Any, Any]:
     return {key: value for part in parts for key, value in part.items()}
 
 
-def _optimizer(optimizer: Optimizer, ranks: Ranks) -> dict[str, Any]:
+def _optimizer(optimizer: Optimizer) -> dict[str, Any]:
     """Class, and options of each group with the initial learning rate."""
     groups = {
         f"group {number}": {
-            "parameters": int(ranks.sum(np.array([float(len(group["params"]))]), "task")[0]),
             **{name: repr(value) for name, value in group.items() if name != "params"},
             "lr": repr(group.get("initial_lr", group["lr"])),
         }
@@ -191,8 +317,4 @@ def name_of(function: Any) -> str | None:
     """Describe a function, a module or a word, independent of the process."""
     if function is None or isinstance(function, str):
         return function
-    name = getattr(function, "__qualname__", None)
-    if name is not None:
-        return str(name)
-    described = repr(function)
-    return type(function).__qualname__ if " at 0x" in described else described
+    return str(getattr(function, "__qualname__", type(function).__qualname__))

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from crosslearning.nn._sampling import Feed, TaskBatch
+from crosslearning.nn._data import Feed, TaskBatch
 from crosslearning.nn._seeds import seed_torch
 from crosslearning.nn._task_models import TaskModels
 from crosslearning.nn._vmap import VmapEngine, is_layered, is_of_torch
@@ -49,7 +49,6 @@ class LoopEngine:
             yield batch.row, self.task_gradient(batch)
 
     def task_gradient(self, batch: TaskBatch) -> torch.Tensor:
-        """Leave the gradient of one task, and return its loss."""
         try:
             loss = self.task_loss(batch)
             if batch.weight != 1.0:
@@ -76,11 +75,6 @@ class ThreadsEngine(LoopEngine):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        if self.device.type != "cpu":
-            raise ValueError(
-                f"engine='threads' is for the CPU; the models are on {self.device}. "
-                "Use engine='loop'."
-            )
         self._threads_before = torch.get_num_threads()
         torch.set_num_threads(1)
         self._pool = ThreadPoolExecutor(
@@ -120,7 +114,6 @@ class OwnGenerator(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, _types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """Pass the generator to whatever takes one."""
         kwargs = kwargs or {}
         if _takes_generator(func) and kwargs.get("generator") is None:
             kwargs = {**kwargs, "generator": self.generator}
@@ -133,9 +126,7 @@ def _takes_generator(func: Any) -> bool:
 
 
 Engine = LoopEngine | VmapEngine
-_ENGINES: dict[str, type[Engine]] = {
-    "loop": LoopEngine, "threads": ThreadsEngine, "vmap": VmapEngine
-}  # fmt: skip
+_ENGINES = {"loop": LoopEngine, "threads": ThreadsEngine, "vmap": VmapEngine}
 
 
 def choose_engine(

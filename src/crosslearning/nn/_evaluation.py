@@ -1,19 +1,24 @@
-"""Evaluation of the models by task, also after each epoch."""
+"""Scores of the models by task, also after each epoch, and the history of training."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import nn
 
-from crosslearning.nn._sources import Batches, Source, as_sources
+from crosslearning.nn._data import Batches, Source, as_sources, check_counts
 from crosslearning.nn._task_models import TaskModels
+from crosslearning.tether import Array
+
+if TYPE_CHECKING:
+    from crosslearning.report.plots import Plot
 
 Metric = Callable[[Any, Any], Any]
 
@@ -112,7 +117,6 @@ def _score(module: nn.Module, source: Source, metric: Metric, batch_size: int) -
 
 
 def in_order(source: Source, batch_size: int = _ROWS) -> Iterator[tuple[Any, Any]]:
-    """Yield all rows of a task, batch by batch."""
     if isinstance(source, Batches):
         yield from source.loader
         return
@@ -147,7 +151,21 @@ class Validation:
         self.best_epoch: int | None = None
         self.best_state: dict[str, torch.Tensor] | None = None
 
-    def scores(self, models: TaskModels) -> tuple[np.ndarray[Any, np.dtype[np.float64]], float]:
+    @classmethod
+    def checked(
+        cls, data: Any, metric: Any, loss: Callable[[Any, Any], Any], patience: Any
+    ) -> Validation | None:
+        """Return None without data, and refuse options that would then have no effect."""
+        if data is None and (metric is not None or patience is not None):
+            option = "`metric`" if metric is not None else "`patience`"
+            raise ValueError(
+                f"{option} needs `validation`, the data on which the models are scored."
+            )
+        if patience is not None:
+            check_counts(patience=patience)
+        return None if data is None else cls(data, metric, loss, patience)
+
+    def scores(self, models: TaskModels) -> tuple[Array, float]:
         """Metric of each task, NaN without data, and the mean over the others."""
         scores = score_sources(models, self.sources, self.metric)
         by_task = np.array([scores.get(task, math.nan) for task in models.tasks])
@@ -163,11 +181,9 @@ class Validation:
         return self.patience is not None and epoch - self.best_epoch >= self.patience
 
     def state(self) -> dict[str, Any]:
-        """Return the state for a checkpoint."""
         return {"best": self.best, "epoch": self.best_epoch, "models": self.best_state}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restore what :meth:`state` returned."""
         self.best, self.best_epoch = state["best"], state["epoch"]
         self.best_state = state["models"]
 
@@ -177,10 +193,63 @@ class Validation:
             models.load_state_dict(self.best_state)
 
 
-def check_validation(validation: Any, metric: Any, patience: Any) -> None:
-    """Refuse arguments that would have no effect."""
-    if validation is None and (metric is not None or patience is not None):
-        option = "`metric`" if metric is not None else "`patience`"
-        raise ValueError(f"{option} needs `validation`, the data on which the models are scored.")
-    if patience is not None and (not isinstance(patience, int) or patience < 1):
-        raise ValueError(f"`patience` must be a positive number of epochs; got {patience!r}.")
+@dataclass(frozen=True, eq=False)
+class EpochRecord:
+    """One epoch; arrays have one number per task, in the order of the models."""
+
+    epoch: int  # epochs done, from 1
+    step: int  # steps done
+    losses: Array  # in training, averaged over the steps of the epoch
+    distances: Array  # to the centre, at the end of the epoch
+    pulls: Array  # of the last projection, the largest among the blocks
+    scores: Array  # of validation, NaN without
+    score: float  # their mean
+    learning_rate: float  # of the first group of parameters, during the epoch
+    seconds: float
+
+    @property
+    def loss(self) -> float:
+        """Training loss, averaged over tasks."""
+        return float(np.mean(self.losses))
+
+
+class History:
+    """Records of the epochs of a run, as two tables.
+
+    ``records`` is a list of `EpochRecord`, and ``best_epoch`` that of the best validation score.
+    """
+
+    def __init__(self, tasks: tuple[Hashable, ...]) -> None:
+        self._tasks = tasks
+        self.records: list[EpochRecord] = []
+        self.best_epoch: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __repr__(self) -> str:
+        return f"History({len(self)} epochs, {len(self._tasks)} tasks)"
+
+    def plot(self) -> Plot:
+        """Draw the loss and the validation score of every epoch; needs the extra ``app``."""
+        from crosslearning.report import plots
+
+        return plots.training(self.epochs)
+
+    @property
+    def epochs(self) -> pd.DataFrame:
+        """Table with a row per epoch: loss and validation score averaged over tasks, and more."""
+        names = ["epoch", "step", "loss", "score", "learning_rate", "seconds"]
+        return pd.DataFrame({name: self._all(name) for name in names}).set_index("epoch")
+
+    @property
+    def tasks(self) -> pd.DataFrame:
+        """Table with a row per epoch and task: loss, validation score, distance and pull."""
+        names = {"loss": "losses", "score": "scores", "distance": "distances", "pull": "pulls"}
+        epochs = np.repeat(np.array(self._all("epoch"), dtype=int), len(self._tasks))
+        columns = {name: np.ravel(self._all(many)) for name, many in names.items()}
+        labels = pd.Series(list(self._tasks) * len(self))
+        return pd.DataFrame({"epoch": epochs, "task": labels, **columns})
+
+    def _all(self, name: str) -> list[Any]:
+        return [getattr(record, name) for record in self.records]

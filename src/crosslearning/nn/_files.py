@@ -1,4 +1,4 @@
-"""Models in one safetensors file, with JSON in its header; nothing is unpickled."""
+"""Safetensors files with JSON in the header; nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import os
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,26 +15,16 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from crosslearning.files import replacing
-from crosslearning.nn._blocks import ALL
-from crosslearning.nn._ranks import whole
 from crosslearning.tether import Array, Tether
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from torch.distributed.device_mesh import DeviceMesh
-
-    from crosslearning.nn._task_models import TaskModels
-
-    Models = TypeVar("Models", bound=TaskModels)
-
 _KEY = "crosslearning"
-_KIND = "TaskModels"
 _VERSION = 1
 
 
 def encode_state(tasks: tuple[Hashable, ...], pulls: dict[str, Array]) -> torch.Tensor:
-    """Labels and the pulls of the last projection."""
     content = {
         "tasks": [encode_label(task) for task in tasks],
         "pulls": {block: pull.tolist() for block, pull in pulls.items()},
@@ -46,12 +36,9 @@ def decode_state(
     encoded: torch.Tensor, tasks: tuple[Hashable, ...], blocks: list[str]
 ) -> dict[str, Array]:
     """Return the pulls, if the state is that of the same tasks in the same order."""
-    try:
-        content = json.loads(bytes(encoded.tolist()))
-        stored = tuple(decode_label(label) for label in content["tasks"])
-        pulls = {str(name): np.asarray(pull, float) for name, pull in content["pulls"].items()}
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError("The state is not that of a TaskModels: it has no tasks.") from error
+    content = json.loads(bytes(encoded.tolist()))
+    stored = tuple(decode_label(label) for label in content["tasks"])
+    pulls = {str(name): np.asarray(pull, float) for name, pull in content["pulls"].items()}
     expected = tuple(decode_label(encode_label(task)) for task in tasks)
     if stored != expected:
         raise ValueError(
@@ -80,7 +67,6 @@ def write_file(
     tensors: dict[str, torch.Tensor],
     content: dict[str, Any],
 ) -> None:
-    """Write tensors and a description atomically."""
     header = {_KEY: json.dumps({"kind": kind, "version": _VERSION, **content}, allow_nan=False)}
     written = {name: value.detach().contiguous() for name, value in tensors.items()}
     with replacing(Path(path)) as temporary:
@@ -90,7 +76,6 @@ def write_file(
 def read_file(
     path: str | os.PathLike[str], kind: str, remedy: str = "Save it again."
 ) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """Read what :func:`write_file` wrote for the same kind."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"There is no file {os.fspath(path)}.")
     try:
@@ -104,66 +89,6 @@ def read_file(
         raise ValueError(
             f"{os.fspath(path)} does not contain {kind}, or it is damaged: {error}. {remedy}"
         ) from error
-
-
-def save_models(models: TaskModels, path: str | os.PathLike[str]) -> None:
-    """Write models with all that is needed to rebuild them, given their architecture."""
-    labels = [encode_label(task) for task in models.tasks]
-    for label, task in zip(labels, models.tasks, strict=True):
-        if decode_label(label) != task:
-            raise ValueError(
-                "Only task labels that are strings, numbers or tuples of these can be saved; got "
-                f"{task!r}. Use its name as the label."
-            )
-    ranks = models.ranks
-    tensors = ranks.gather_first({k: whole(v) for k, v in models.state_dict().items()})
-    content = {
-        "tasks": labels,
-        "tethers": {block.name: encode_tether(block.tether) for block in models.blocks},
-        "center_weight": models.center_weight,
-    }
-    if ranks.is_first:
-        write_file(path, _KIND, tensors, content)
-    ranks.barrier()
-
-
-def load_models(
-    kind: type[Models], path: str | os.PathLike[str], module: Any, mesh: DeviceMesh | None
-) -> Models:
-    """Build models of the given architecture with the content of a file."""
-    tensors, content = read_file(path, _KIND)
-    try:
-        tasks = [decode_label(label) for label in content["tasks"]]
-        tethers = {
-            name: Tether(**{knob: np.asarray(value, np.float64) for knob, value in knobs.items()})
-            for name, knobs in content["tethers"].items()
-        }
-        weight = content["center_weight"]
-    except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(
-            f"{os.fspath(path)} does not describe its models. Save it again."
-        ) from error
-    tether: Any = tethers[ALL] if list(tethers) == [ALL] else tethers
-    models = kind(module, tasks, tether=tether, center_weight=weight, mesh=mesh)
-    for name in models.state_dict():  # what tasks shared, in a module that trains it
-        of_center = "center." + name.split(".", 2)[-1]
-        if name not in tensors and of_center in tensors:
-            tensors[name] = tensors[of_center]
-    if mesh is not None:
-        tensors = {name: tensors[name] for name in models.state_dict() if name in tensors}
-    try:
-        for name, value in models.state_dict().items():
-            if name in tensors and tensors[name].dtype != value.dtype:
-                raise ValueError(
-                    f"{name!r} is {tensors[name].dtype} in the file and {value.dtype} here."
-                )
-        models.load_state_dict(tensors)
-    except (RuntimeError, ValueError) as error:
-        raise ValueError(
-            f"{os.fspath(path)} does not match the module: {error} Use the architecture and dtype "
-            "that were saved."
-        ) from error
-    return models
 
 
 def encode_tether(tether: Tether) -> dict[str, Any]:
@@ -202,7 +127,6 @@ def pack(value: Any, name: str, tensors: dict[str, torch.Tensor]) -> Any:
 
 
 def unpack(packed: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
-    """Invert :func:`pack`."""
     if isinstance(packed, list):
         return [unpack(one, tensors) for one in packed]
     if not isinstance(packed, dict):

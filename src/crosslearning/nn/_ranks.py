@@ -119,11 +119,9 @@ class Ranks:
         return values
 
     def any(self, flag: bool) -> bool:
-        """Whether it is so on some rank."""
         return bool(self.sum(np.array([float(flag)]), "task", "data")[0])
 
     def barrier(self) -> None:
-        """Wait for all ranks."""
         self.any(False)
 
     @contextmanager
@@ -143,7 +141,6 @@ class Ranks:
                 _coalesced(tensors, partial(dist.broadcast, group=group, group_src=0))
 
     def average(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Average over the dimension "data", in place."""
         if self.copies > 1:
             _coalesced(
                 tensors, lambda flat: dist.all_reduce(flat.div_(self.copies), group=self.data)

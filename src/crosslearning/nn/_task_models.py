@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,12 +15,29 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from crosslearning.coupling import Status, couple
 from crosslearning.coupling._checks import check_center_weight
-from crosslearning.nn import _copies
-from crosslearning.nn._files import decode_state, encode_state, load_models, save_models
-from crosslearning.nn._flat_members import FlatMembers, StepCertificate
-from crosslearning.nn._linked_modules import LinkedModules
+from crosslearning.nn._blocks import ALL
+from crosslearning.nn._files import (
+    decode_label,
+    decode_state,
+    encode_label,
+    encode_state,
+    encode_tether,
+    read_file,
+    write_file,
+)
+from crosslearning.nn._members import FlatMembers, StepCertificate
+from crosslearning.nn._modules import (
+    LinkedModules,
+    average_buffers,
+    copy_modules,
+    divide_parameters,
+    frozen_parameters,
+    set_start,
+)
 from crosslearning.nn._ranks import Ranks, whole
 from crosslearning.tether import Tether
+
+_KIND = "TaskModels"  # of a file
 
 
 class TaskModels(LinkedModules):
@@ -50,9 +68,6 @@ class TaskModels(LinkedModules):
         Weight of the current centre in the projection, as in the paper. It shortens every step: at
         ε = 0 the tasks move by N / (N + center_weight) of the mean step. With 0 the centre is free,
         and the mean of the tasks if nothing else determines it.
-    center_init : {"mean", "zero"}, default="mean"
-        Where the centre starts: at the mean of the tasks, or at 0 as in Algorithm 1 of the paper,
-        which makes the first projection shrink all parameters when ε is small.
     same_start : bool, default=True
         With a mapping of modules, whether all tasks start from the tethered parameters of the
         first. Use False for modules that have already been trained.
@@ -84,9 +99,8 @@ class TaskModels(LinkedModules):
     so are its buffers, except those of BatchNorm and the like: a large frozen base with small
     adapters takes the memory of the base, and of an adapter for each task. They are in no block,
     are saved once, and must stay frozen. Models given in a mapping share what they had in common;
-    with `shard`, a rank has one shard of the base for all its tasks. Parameters may also be frozen
-    later, in all tasks or in none: they stay as they are, bit for bit, and do not count in
-    distances.
+    with `shard`, a rank has one shard of the base for all its tasks. Parameters that are frozen
+    later take no gradient steps, but the projection still moves them.
 
     Examples
     --------
@@ -112,19 +126,19 @@ class TaskModels(LinkedModules):
         epsilon: ArrayLike | Mapping[str, ArrayLike] | None = None,
         tether: Tether | Mapping[str, Tether] | None = None,
         center_weight: float = 1.0,
-        center_init: Literal["mean", "zero"] = "mean",
         same_start: bool = True,
         mesh: DeviceMesh | None = None,
         shard: Callable[..., Any] | None = None,
     ) -> None:
         weight = check_center_weight(center_weight, allow_zero=True)
-        labels = _copies.check_labels(tasks, module)
+        labels = _check_labels(tasks, module)
         ranks = Ranks(mesh, len(labels))
-        sources = _copies.sources_of(module, labels, ranks)
-        frozen = _copies.frozen_parameters(sources)
-        blocks = _copies.divide_parameters(sources, frozen, labels, epsilon, tether)
-        modules, flats = _copies.copy_modules(sources, frozen, blocks, labels, ranks, shard)
-        _copies.set_start(flats, modules[:-1], center_init, same_start, weight, ranks)
+        sources = _sources(module, labels, ranks)
+        frozen = frozen_parameters(sources)
+        blocks = divide_parameters(sources, frozen, labels, epsilon, tether)
+        owners = [*(f"task {label!r}" for label in labels[ranks.local]), "the centre"]
+        modules, flats = copy_modules(sources, frozen, blocks, owners, ranks, shard)
+        set_start(flats, same_start, ranks)
         super().__init__(modules, flats, ranks.local.start, frozen)
         self.blocks, self.center_weight = blocks, weight
         self.ranks, self.sharded = ranks, shard is not None
@@ -195,8 +209,7 @@ class TaskModels(LinkedModules):
         Raises
         ------
         ValueError
-            If the parameters of a task are NaN or infinite, or a parameter is frozen in some tasks
-            only; nothing is changed.
+            If the parameters of a task are NaN or infinite; nothing is changed.
 
         Warns
         -----
@@ -227,7 +240,7 @@ class TaskModels(LinkedModules):
                 start=[self._pulls.get(name) for name in names],
                 tell_resolution=not self._resolution_warned,
             )
-            _copies.average_buffers(list(self.per_task), self.center, self.ranks)
+            average_buffers(list(self.per_task), self.center, self.ranks)
         self._pulls = {name: step.pull for name, step in zip(names, steps, strict=True)}
         self._resolution_warned |= any(step.status is Status.UNRESOLVED for step in steps)
         return StepCertificate(dict(zip(names, steps, strict=True)))
@@ -272,7 +285,22 @@ class TaskModels(LinkedModules):
 
         With a mesh, all ranks must call it; the first gathers all models in memory and writes them.
         """
-        save_models(self, path)
+        for task in self.tasks:
+            if decode_label(encode_label(task)) != task:
+                raise ValueError(
+                    "Only task labels that are strings, numbers or tuples of these can be saved; "
+                    f"got {task!r}. Use its name as the label."
+                )
+        state = {name: whole(value) for name, value in self.state_dict().items()}
+        tensors = self.ranks.gather_first(state)
+        content = {
+            "tasks": [encode_label(task) for task in self.tasks],
+            "tethers": {block.name: encode_tether(block.tether) for block in self.blocks},
+            "center_weight": self.center_weight,
+        }
+        if self.ranks.is_first:
+            write_file(path, _KIND, tensors, content)
+        self.ranks.barrier()
 
     @classmethod
     def load(
@@ -286,7 +314,31 @@ class TaskModels(LinkedModules):
 
         Only the architecture of `module` matters; `mesh` may differ from that of the saved models.
         """
-        return load_models(cls, path, module, mesh)
+        tensors, content = read_file(path, _KIND)
+        tasks = [decode_label(label) for label in content["tasks"]]
+        tethers = {
+            name: Tether(**{knob: np.asarray(value, np.float64) for knob, value in knobs.items()})
+            for name, knobs in content["tethers"].items()
+        }
+        tether: Any = tethers[ALL] if list(tethers) == [ALL] else tethers
+        weight = content["center_weight"]
+        models = cls(module, tasks, tether=tether, center_weight=weight, mesh=mesh)
+        state = models.state_dict()
+        if mesh is not None:  # other ranks hold the rest
+            tensors = {name: tensors[name] for name in state if name in tensors}
+        try:
+            for name, value in state.items():
+                if name in tensors and tensors[name].dtype != value.dtype:
+                    raise ValueError(
+                        f"{name!r} is {tensors[name].dtype} in the file and {value.dtype} here."
+                    )
+            models.load_state_dict(tensors)
+        except (RuntimeError, ValueError) as error:
+            raise ValueError(
+                f"{os.fspath(path)} does not match the module: {error} Use the architecture and "
+                "dtype that were saved."
+            ) from error
+        return models
 
     def get_extra_state(self) -> torch.Tensor:
         """Labels and pulls, as bytes of JSON in a tensor, for ``state_dict``."""
@@ -307,7 +359,54 @@ class TaskModels(LinkedModules):
         self._forget_size()
         return self
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_members": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._forget_size()
+
     def _forget_size(self) -> None:
         """Measure the norms again, and whether the dtype resolves the radii."""
         self._members = FlatMembers(self)
         self._resolution_warned = False
+
+
+def _check_labels(tasks: Iterable[Hashable] | None, module: Any) -> tuple[Hashable, ...]:
+    """Return distinct labels: those given, or the keys of a mapping of modules."""
+    keys = tuple(module) if isinstance(module, Mapping) else None
+    labels = keys if tasks is None else tasks
+    if labels is None:
+        raise ValueError(
+            "`tasks` must name the tasks; got None. Use tasks=['a', 'b'] with one module for all, "
+            "or pass a mapping from task to module."
+        )
+    if isinstance(labels, (str, bytes)):
+        raise ValueError(f"`tasks` must hold one label per task; got the single label {labels!r}.")
+    labels = tuple(label.item() if isinstance(label, np.generic) else label for label in labels)
+    distinct = set(labels)
+    if not labels or len(distinct) < len(labels):
+        raise ValueError(
+            f"`tasks` must hold at least one label and no duplicates; got {list(labels)!r}."
+        )
+    if keys is not None and (odd := sorted(map(repr, distinct ^ set(keys)))):
+        raise ValueError(
+            f"`tasks` must be the keys of the mapping of modules; {', '.join(odd)} is in only "
+            "one of them. Omit `tasks` to use the keys."
+        )
+    return labels
+
+
+def _sources(module: Any, labels: tuple[Hashable, ...], ranks: Ranks) -> list[nn.Module]:
+    """Return the module to copy for each task; a single one is that of the first rank."""
+    if ranks.mesh is not None and isinstance(module, nn.Module):
+        module = copy.deepcopy(module).to(ranks.device)
+        ranks.broadcast([*module.parameters(), *module.buffers()], "task", "data")
+    modules = module if isinstance(module, Mapping) else dict.fromkeys(labels, module)
+    for one in modules.values():
+        if not isinstance(one, nn.Module):
+            raise ValueError(
+                "`module` must be a torch.nn.Module, or a mapping from task to one; got "
+                f"{type(one).__name__}."
+            )
+    return [modules[label] for label in labels]

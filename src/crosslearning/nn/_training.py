@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 import torch
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from crosslearning.nn._checkpoint import Checkpoint
-from crosslearning.nn._checks import check_counts
-from crosslearning.nn._engines import choose_engine
-from crosslearning.nn._evaluation import Metric, Validation, check_validation, mode
-from crosslearning.nn._history import EpochRecord, History
-from crosslearning.nn._optimizers import make_optimizer, make_scheduler
-from crosslearning.nn._run import Bar, Run
-from crosslearning.nn._sampling import Augment, Feed, schedule
+from crosslearning.nn._checkpoint import Checkpoint, RankCheckpoint
+from crosslearning.nn._data import Augment, Feed, Source, as_sources, check_counts, schedule
+from crosslearning.nn._engines import Engine, choose_engine
+from crosslearning.nn._evaluation import EpochRecord, History, Metric, Validation, mode
+from crosslearning.nn._members import StepCertificate
 from crosslearning.nn._seeds import forked_generators
-from crosslearning.nn._sources import Source, as_sources
 from crosslearning.nn._task_models import TaskModels
+from crosslearning.tether import Array
 
 
 def fit(
     models: TaskModels,
     data: Mapping[Any, Any],
     loss: Callable[[Any, Any], torch.Tensor],
-    optimizer: torch.optim.Optimizer | Callable[[Any], torch.optim.Optimizer],
+    optimizer: Optimizer | Callable[[Any], Optimizer],
     epochs: int,
     *,
     batch_size: int | None = 32,
@@ -42,7 +44,6 @@ def fit(
     seed: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int | None = None,
-    progress: bool = False,
 ) -> History:
     r"""Train the models of all tasks together, with Algorithm 1 of the paper.
 
@@ -108,8 +109,6 @@ def fit(
         it is a folder, for any number of ranks.
     checkpoint_every : int, optional
         Also save after every multiple of this number of steps.
-    progress : bool, default=False
-        Whether to show a progress bar on standard error (of the first rank).
 
     Returns
     -------
@@ -145,7 +144,6 @@ def fit(
     array([0.1, 0.1])
     """
     check_counts(epochs=epochs, project_every=project_every)
-    check_validation(validation, metric, patience)
     sources = _sources(data, models)
     device = next(models.parameters()).device
     plan = schedule(tuple(sources.values()), batch_size, sampling, models.ranks)
@@ -155,7 +153,7 @@ def fit(
         feed=Feed(sources, plan, seed, augment, device, models.ranks),
         optimizer=made,
         scheduler=make_scheduler(scheduler, made),
-        validation=(None if validation is None else Validation(validation, metric, loss, patience)),
+        validation=Validation.checked(validation, metric, loss, patience),
         callbacks=callbacks,
         project_every=project_every,
         pooled_epochs=_by_block(pooled_epochs, models),
@@ -164,8 +162,7 @@ def fit(
     with forked_generators(device), mode(models, training=True):
         computing = choose_engine(engine, models, loss, made, run.feed)
         try:
-            with Bar(progress and models.ranks.is_first, models.tasks, epochs, plan.steps) as bar:
-                run.train(computing, epochs, bar, saved)
+            run.train(computing, epochs, saved)
         finally:
             computing.close()
     if run.validation is not None:
@@ -180,9 +177,7 @@ def _resume(path: Any, every: int | None, run: Run, epochs: int) -> Checkpoint |
         if every is not None:
             raise ValueError("`checkpoint_every` needs `checkpoint`, the file to save to.")
         return None
-    kind = Checkpoint
-    if run.models.ranks.mesh is not None:
-        from crosslearning.nn._rank_checkpoint import RankCheckpoint as kind  # noqa: N813
+    kind = Checkpoint if run.models.ranks.mesh is None else RankCheckpoint
     checkpoint = kind(path, every, run)
     checkpoint.resume(epochs)
     return checkpoint
@@ -213,3 +208,181 @@ def _sources(data: Mapping[Any, Any], models: TaskModels) -> dict[Hashable, Sour
             f"{', '.join(map(repr, models.tasks))}."
         )
     return {task: sources[task] for task in models.local_tasks}
+
+
+@dataclass(eq=False, kw_only=True)
+class Run:
+    """A training run, from any step on."""
+
+    models: TaskModels
+    feed: Feed
+    optimizer: Optimizer
+    scheduler: Any
+    validation: Validation | None
+    callbacks: Sequence[Callable[[EpochRecord], Any]]
+    project_every: int
+    pooled_epochs: dict[str, int]  # by block
+    step: int = 0  # steps done
+    stopped: bool = False  # by validation or a callback
+    seconds: float = 0.0  # of the current epoch before `train` was called
+
+    def __post_init__(self) -> None:
+        self.sums, self.counts = np.zeros((2, len(self.models)))  # losses of the current epoch
+        self.history = History(self.models.tasks)
+
+    @property
+    def steps(self) -> int:
+        return self.feed.plan.steps
+
+    @property
+    def pooled_steps(self) -> dict[str, int]:
+        return {name: epochs * self.steps for name, epochs in self.pooled_epochs.items()}
+
+    def train(self, engine: Engine, epochs: int, checkpoint: Checkpoint | None) -> None:
+        """Train until the end, or until validation or a callback says so."""
+        self._started = time.perf_counter() - self.seconds
+        certificate = None
+        self.models.link()
+        while self.step < epochs * self.steps and not self.stopped:
+            self._take_gradients(engine)
+            self.optimizer.step()
+            self.step += 1
+            certificate = self._project() or certificate
+            self.seconds = time.perf_counter() - self._started
+            if self.step % self.steps == 0:
+                self._end_epoch(certificate)
+            if checkpoint is not None and checkpoint.is_due:
+                with engine.released():
+                    checkpoint.save()
+        self.models.zero_grad()
+        self.models.mark_changed()
+
+    def _take_gradients(self, engine: Engine) -> None:
+        rows, losses = engine.gradients(self.step)
+        self.models.average_gradients()
+        values = losses.double().cpu().numpy()
+        if values.shape != (len(rows),):
+            raise ValueError(
+                "`loss` must return one number per batch; got shape "
+                f"{values.shape[1:]}. Use one that averages, such as reduction='mean'."
+            )
+        rows, values = self._of_all_ranks(rows, values)
+        if not np.isfinite(values).all():
+            self._refuse(rows, values)
+        self.sums[rows] += values
+        self.counts[rows] += 1
+
+    def _of_all_ranks(self, rows: list[int], values: Array) -> tuple[list[int], Array]:
+        """Positions and losses of all tasks that took part in a step, given the local ones."""
+        ranks = self.models.ranks
+        if ranks.mesh is None:
+            return rows, values
+        table = np.zeros((len(self.models.local_tasks), 2))
+        table[rows] = np.stack([np.ones(len(rows)), values], axis=1)
+        table = ranks.gather(ranks.sum(table, "data") / ranks.copies)
+        took_part = np.flatnonzero(table[:, 0])
+        return took_part.tolist(), table[took_part, 1]
+
+    def _refuse(self, rows: list[int], values: Array) -> None:
+        bad = [
+            f"task {self.models.tasks[row]!r} is {value}"
+            for row, value in zip(rows, values, strict=True)
+            if not np.isfinite(value)
+        ]
+        raise ValueError(
+            f"A loss must be finite; that of {', that of '.join(bad)} in step {self.step + 1}. "
+            "The models are as they were before this step. Lower the learning rate, and check the "
+            "data of the task."
+        )
+
+    def _project(self) -> StepCertificate | None:
+        since = (self.step - 1) % self.steps % self.project_every + 1
+        if since < self.project_every and self.step % self.steps:
+            return None
+        rate = step_size(self.models, self.optimizer)
+        if rate == 0.0:  # nothing has moved, and springs scale with the rate
+            return None
+        pooled = [name for name, last in self.pooled_steps.items() if self.step <= last]
+        return self.models.project_linked(None if rate is None else since * rate, pooled)
+
+    def _end_epoch(self, certificate: StepCertificate | None) -> None:
+        models, epoch = self.models, self.step // self.steps
+        scores, score = np.full(len(models), np.nan), np.nan
+        if self.validation is not None:
+            scores, score = self.validation.scores(models)
+            self.stopped = self.validation.note(models, epoch, score)
+            self.history.best_epoch = self.validation.best_epoch
+        record = EpochRecord(
+            epoch=epoch,
+            step=self.step,
+            losses=self.sums / self.counts,
+            distances=models.distances(),
+            pulls=np.zeros(len(models)) if certificate is None else certificate.pull,
+            scores=scores,
+            score=score,
+            learning_rate=learning_rate(self.optimizer),
+            seconds=self.seconds,
+        )
+        self.history.records.append(record)
+        advance(self.scheduler, record.loss if self.validation is None else score)
+        for callback in self.callbacks:
+            self.stopped |= callback(record) is True
+        self.stopped = models.ranks.any(self.stopped)
+        models.link()  # what callbacks may have replaced
+        self.sums, self.counts = np.zeros((2, len(models)))
+        self.seconds, self._started = 0.0, time.perf_counter()
+
+
+def make_optimizer(source: Any, models: TaskModels) -> Optimizer:
+    """Return the given optimizer, or the one that a function returns for the parameters."""
+    optimizer = source(models.parameters()) if callable(source) else source
+    if not isinstance(optimizer, Optimizer):
+        raise ValueError(
+            "`optimizer` must be a torch optimizer, or a function of parameters that returns one; "
+            f"got {type(source).__name__}. Use lambda p: torch.optim.SGD(p, lr=0.1)."
+        )
+    expected = {id(parameter) for parameter in models.parameters()}
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    foreign = sum(id(parameter) not in expected for parameter in parameters)
+    if foreign:
+        raise ValueError(
+            f"The optimizer must hold only parameters of the models; {foreign} of its "
+            f"{len(parameters)} are not. Build it with `models.parameters()`."
+        )
+    return optimizer
+
+
+def make_scheduler(source: Any, optimizer: Optimizer) -> Any:
+    """Return the given scheduler, the one that a function returns, or None."""
+    scheduler = source(optimizer) if callable(source) else source
+    if scheduler is not None and getattr(scheduler, "optimizer", None) is not optimizer:
+        raise ValueError(
+            "`scheduler` must be a scheduler of the given optimizer, or a function that returns "
+            "one. Use lambda o: StepLR(o, step_size=10)."
+        )
+    return scheduler
+
+
+def advance(scheduler: Any, score: float) -> None:
+    if isinstance(scheduler, ReduceLROnPlateau):
+        scheduler.step(score)
+    elif scheduler is not None:
+        scheduler.step()
+
+
+def learning_rate(optimizer: Optimizer) -> float:
+    return float(optimizer.param_groups[0]["lr"])
+
+
+def step_size(models: TaskModels, optimizer: Optimizer) -> float | None:
+    """Return the learning rate if springs or tensions need it, otherwise None."""
+    if all(block.tether.is_ball for block in models.blocks):
+        return None
+    rates = {float(group["lr"]) for group in optimizer.param_groups}
+    if len(rates) > 1:
+        raise ValueError(
+            "Springs and tensions scale with the step, and need one learning rate for "
+            f"all parameters; got {sorted(rates)}. Use one group of parameters, or a bound alone: "
+            "epsilon=..."
+        )
+    return rates.pop()

@@ -1,31 +1,35 @@
-"""All tasks in one pass, stacked along a new axis."""
+"""All tasks in one pass, stacked along a new axis, and one step of the optimizer for all."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
 import torch
-from torch import nn
+from torch import nn, optim
 from torch.func import functional_call
 
-from crosslearning.nn._optimizers import FlatOptimizer, can_be_flat, trained
-from crosslearning.nn._sampling import Feed
+from crosslearning.nn._data import Feed
 from crosslearning.nn._seeds import seed_torch
 from crosslearning.nn._task_models import TaskModels
 
 Tensors = dict[str, torch.Tensor]
 
-
 _LAYERS = ("activation", "container", "dropout", "flatten", "linear")
 _OF_TORCH = tuple(f"torch.nn.modules.{kind}" for kind in _LAYERS)
 _ROWS = 1024  # of each task that are fetched at once
+# Optimizers that treat every element separately.
+ELEMENTWISE = (
+    optim.ASGD, optim.Adadelta, optim.Adagrad, optim.Adam, optim.AdamW, optim.Adamax,
+    optim.NAdam, optim.RAdam, optim.RMSprop, optim.Rprop, optim.SGD,
+)  # fmt: skip
+
+_SMALL = 1 << 16  # numbers of a parameter, on average; with more, calls cost little
 
 
 def refuse_unlike(models: TaskModels) -> None:
-    """Raise ValueError if the modules of two tasks have different architectures."""
     first, label = _make(models.per_task[0]), models.local_tasks[0]
     for task, module in models.items():
         if _make(module) != first:
@@ -77,7 +81,6 @@ class VmapEngine:
             self._flat.flatten()
 
     def gradients(self, step: int) -> tuple[list[int], torch.Tensor]:
-        """Set the gradients that the optimizer uses; return positions of tasks, and losses."""
         if self._flat is not None and not all(one.requires_grad for one in self._trained):
             self.close()  # a callback has frozen some
             self._flat = None
@@ -202,3 +205,83 @@ class StackedFeed:
                 "sampling='cycle', or engine='loop'."
             )
         return torch.stack([b.x for b in batches]), torch.stack([b.y for b in batches])
+
+
+def can_be_flat(optimizer: optim.Optimizer, models: TaskModels) -> bool:
+    """Whether stepping over one matrix is equivalent and worth its memory."""
+    parameters = trained(models.parameters())
+    tethered = sum(flat.tasks.numel() for flat in models.flats)
+    optimized = trained(one for group in optimizer.param_groups for one in group["params"])
+    steps = {float(state.get("step", -1)) for state in optimizer.state.values()}
+    return (
+        type(optimizer) in ELEMENTWISE
+        and len(optimizer.param_groups) == 1
+        and list(map(id, optimized)) == list(map(id, parameters))
+        and tethered == sum(one.numel() for one in parameters)
+        and not (optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks)
+        and len(optimizer.state) in (0, len(parameters))
+        and len(steps) <= 1
+        and tethered < _SMALL * len(parameters)
+    )
+
+
+def trained(parameters: Iterable[nn.Parameter]) -> list[nn.Parameter]:
+    return [parameter for parameter in parameters if parameter.requires_grad]
+
+
+class FlatOptimizer:
+    """Makes an optimizer step over the flat buffers, in one call instead of hundreds."""
+
+    def __init__(self, optimizer: optim.Optimizer, models: TaskModels) -> None:
+        self.optimizer, self.models = optimizer, models
+        self._parameters = optimizer.param_groups[0]["params"]
+        self.leaves: list[nn.Parameter] = []  # the rows of the tasks of each buffer
+        self.gradients: dict[str, torch.Tensor] = {}  # of a parameter of all tasks, stacked
+
+    def flatten(self) -> None:
+        """Hand over the flat buffers, and the state of the parameters with them."""
+        flats, state = self.models.flats, self.optimizer.state
+        self.leaves = [nn.Parameter(flat.tasks) for flat in flats]
+        for flat, leaf in zip(flats, self.leaves, strict=True):
+            leaf.grad = torch.zeros_like(leaf)
+            for slot in flat.slots:
+                part = leaf.grad[:, slot.start : slot.stop]
+                self.gradients[slot.name] = part.unflatten(1, slot.shape)
+            rows = [flat.tethered(module) for module in self.models.per_task]
+            if state:
+                state[leaf] = {
+                    key: _joined(key, [[state[p][key] for p in row] for row in rows], rows)
+                    for key in state[rows[0][0]]
+                }
+        for parameter in self.models.parameters():
+            state.pop(parameter, None)
+        self.optimizer.param_groups[0]["params"] = self.leaves
+
+    def scatter(self) -> None:
+        """Hand the parameters back, each with its part of the state."""
+        state = self.optimizer.state
+        for flat, leaf in zip(self.models.flats, self.leaves, strict=True):
+            whole = state.pop(leaf, None)
+            for row, module in enumerate(self.models.per_task):
+                for slot, parameter in zip(flat.slots, flat.tethered(module), strict=True):
+                    if whole is not None:
+                        state[parameter] = {
+                            key: _part(value, leaf, row, slot) for key, value in whole.items()
+                        }
+        self.optimizer.param_groups[0]["params"] = self._parameters
+
+
+def _joined(key: str, values: list[list[Any]], rows: list[list[nn.Parameter]]) -> Any:
+    """Stack state of the shape of its parameter; other state is the same for all."""
+    first = values[0][0]
+    if key == "step" or not isinstance(first, torch.Tensor) or first.shape != rows[0][0].shape:
+        return first
+    return torch.stack([torch.cat([value.reshape(-1) for value in row]) for row in values])
+
+
+def _part(value: Any, leaf: nn.Parameter, row: int, slot: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    if value.shape != leaf.shape:
+        return value.clone()
+    return value[row, slot.start : slot.stop].view(slot.shape)

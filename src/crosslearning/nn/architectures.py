@@ -1,7 +1,7 @@
 """Simple networks for images and vectors.
 
 All are sequences of named parts, so that tethers can be given by prefix: ``features``, ``pool`` and
-``classifier`` for images of shape (n, in_channels, height, width), ``layers`` or ``flatten`` and
+``classifier`` for images of shape (n, in_channels, height, width), ``layers`` and
 ``head`` for vectors of shape (n, in_features), or inputs that flatten to it.
 """
 
@@ -13,9 +13,7 @@ from itertools import pairwise
 
 from torch import nn
 
-from crosslearning.nn._checks import check_counts, check_dropout
-
-__all__ = ["batchnorm_cnn", "linear", "mlp", "small_cnn"]
+__all__ = ["batchnorm_cnn", "mlp", "small_cnn"]
 
 
 def batchnorm_cnn(num_classes: int, in_channels: int = 3, width: int = 16) -> nn.Sequential:
@@ -30,7 +28,6 @@ def batchnorm_cnn(num_classes: int, in_channels: int = 3, width: int = 16) -> nn
     >>> batchnorm_cnn(10)(torch.zeros(2, 3, 32, 32)).shape
     torch.Size([2, 10])
     """
-    check_counts(num_classes=num_classes, in_channels=in_channels, width=width)
     channels = [in_channels, *(width * 2**k for k in range(4))]
     layers: list[nn.Module] = []
     for n_in, n_out in pairwise(channels):
@@ -54,8 +51,6 @@ def small_cnn(
     >>> small_cnn(10)(torch.zeros(2, 3, 32, 32)).shape
     torch.Size([2, 10])
     """
-    check_counts(num_classes=num_classes, in_channels=in_channels, width=width)
-    check_dropout(dropout)
     layers: list[nn.Module] = []
     for n_in, n_out in pairwise([in_channels, width, 2 * width, 4 * width]):
         layers += [nn.Conv2d(n_in, n_out, kernel_size=3, padding=1), nn.ReLU(inplace=True)]
@@ -69,22 +64,6 @@ def _for_images(layers: list[nn.Module], side: int, classifier: nn.Module) -> nn
     return nn.Sequential(OrderedDict(features=features, pool=pool, classifier=classifier))
 
 
-def linear(in_features: int, out_features: int) -> nn.Sequential:
-    """One linear layer, initialised to 0 so that runs with a convex loss are reproducible.
-
-    Examples
-    --------
-    >>> import torch
-    >>> linear(2, 1)(torch.ones(1, 2))
-    tensor([[0.]], grad_fn=<AddmmBackward0>)
-    """
-    check_counts(in_features=in_features, out_features=out_features)
-    head = nn.Linear(in_features, out_features)
-    nn.init.zeros_(head.weight)
-    nn.init.zeros_(head.bias)
-    return nn.Sequential(OrderedDict(flatten=nn.Flatten(), head=head))
-
-
 def mlp(
     in_features: int, out_features: int, hidden: Sequence[int] = (64, 64), dropout: float = 0.0
 ) -> nn.Sequential:
@@ -96,10 +75,6 @@ def mlp(
     >>> mlp(8, 3)(torch.zeros(2, 8)).shape
     torch.Size([2, 3])
     """
-    check_counts(in_features=in_features, out_features=out_features)
-    for value in hidden:
-        check_counts(hidden=value)
-    check_dropout(dropout)
     sizes = [in_features, *hidden]
     layers: list[nn.Module] = [nn.Flatten()]
     for n_in, n_out in pairwise(sizes):

@@ -7,8 +7,6 @@ from functools import partial
 
 from torch import nn
 
-from crosslearning.nn._checks import check_counts, check_dropout
-
 
 def alexnet256(num_classes: int, dropout: float = 0.5) -> nn.Sequential:
     """AlexNet with hidden layers of 256 units, the paper's network for Office-Home.
@@ -20,8 +18,6 @@ def alexnet256(num_classes: int, dropout: float = 0.5) -> nn.Sequential:
     >>> sum(parameter.numel() for parameter in alexnet256(65).parameters())
     4911745
     """
-    check_counts(num_classes=num_classes)
-    check_dropout(dropout)
     relu, pooling = partial(nn.ReLU, inplace=True), partial(nn.MaxPool2d, 3, stride=2)
     first = nn.Conv2d(3, 64, 11, stride=4, padding=2), relu(), pooling()
     second = nn.Conv2d(64, 192, 5, padding=2), relu(), pooling()

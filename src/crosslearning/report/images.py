@@ -13,7 +13,6 @@ import altair as alt
 from crosslearning.evaluation.numbers import count, percent, points, radius, spread
 from crosslearning.report.drawing import (
     CROSS,
-    INK,
     METHODS,
     Records,
     Spec,
@@ -56,7 +55,6 @@ def images(results: Results) -> Chapter:
             **_tables(content),
             "trust": trust
             and reliability(trust["bins"], "category", trust["class"], kind="images"),
-            "confusion": _confusion(content["confusion"]["worst"]),
             "improvement": _improvement(content.get("improvement", [])),
             "reported": _reported(content),
             "facts": {"data fingerprint": data["fingerprint"]}
@@ -133,7 +131,7 @@ def _domain_lines(content: dict[str, Any]) -> Figure:
 
 
 def _tables(content: dict[str, Any]) -> dict[str, Any]:
-    """Return the chart and table of domains, and that of categories, for each method."""
+    """Return the tables of domains and of categories, for each method."""
     methods = {"pooled": 0.0, "cross-learned": content["chosen"]["between"], "separate": "inf"}
     radii = [float(point["epsilon"]) for point in content["path"]]
     chosen = {name: float(e) for name, e in methods.items() if e is not None}
@@ -143,17 +141,6 @@ def _tables(content: dict[str, Any]) -> dict[str, Any]:
         for name, k in places.items()
     }
     bound = at.get("cross-learned") or {d["domain"]: d for d in content["path"][0]["domains"]}
-    bars = [
-        {
-            "domain": domain,
-            "method": method,
-            "epsilon": radius(chosen[method]),
-            "accuracy": row["test"]["mean"],
-            "spread": spread(row["test"]),
-        }
-        for method, rows in at.items()
-        for domain, row in rows.items()
-    ]
     domains = [
         {
             **domain,
@@ -168,73 +155,10 @@ def _tables(content: dict[str, Any]) -> dict[str, Any]:
         for row in content["categories"]
     ]
     return {
-        "bars": Figure("domain-bars", "Test accuracy of every domain", domain_bars(bars)),
         "columns": list(places),
         "domain_rows": domains,
         "category_rows": categories,
     }
-
-
-def domain_bars(values: Records) -> Spec:
-    """Draw the test accuracy of every domain with every method."""
-    drawn = {row["method"] for row in values}
-    colours = {name: METHODS[method] for method, name in _NAMES.items() if name in drawn}
-    methods = list(colours)
-    scale = alt.Scale(domain=methods, range=list(colours.values()))
-    base = chart(values).encode(
-        y=alt.Y("domain:N", sort=None, title=None, axis=alt.Axis(labelFontSize=13)),
-        yOffset=alt.YOffset("method:N", sort=methods),
-        x=alt.X("accuracy:Q", axis=alt.Axis(title=None, orient="top", format="%", tickCount=5)),
-    )
-    bars = base.mark_bar(height=13, cornerRadiusEnd=2).encode(
-        color=alt.Color("method:N", sort=methods, scale=scale, legend=None),
-        tooltip=tips(
-            domain="domain",
-            method="method",
-            epsilon="ε",
-            accuracy=("test accuracy", ".1%"),
-            spread="over seeds",
-        ),
-    )
-    text = base.mark_text(align="left", dx=4, fontSize=11)
-    return spec(
-        "Test accuracy of each domain: pooled, cross-learned and separate networks",
-        bars,
-        text.encode(text=alt.Text("accuracy:Q", format=".1%")),
-        height=len({row["domain"] for row in values}) * (17 * len(methods) + 12),
-    )
-
-
-def _confusion(worst: dict[str, Any]) -> Figure:
-    """Draw the confusion matrix of the categories with the lowest accuracy."""
-    names, totals = worst["categories"], worst["totals"]
-    cells = [
-        {"truth": truth, "predicted": predicted, "count": n, "total": total, "share": n / total}
-        for truth, total, counts in zip(names, totals, worst["counts"], strict=True)
-        for predicted, n in zip(names, counts, strict=True)
-    ]
-    across = alt.Axis(orient="top", labelAngle=-50, labelLimit=100, domain=False, ticks=False)
-    base = chart(cells).encode(
-        y=alt.Y("truth:N", sort=names, title="true category", axis=alt.Axis(labelLimit=120)),
-        x=alt.X("predicted:N", sort=names, title="predicted category", axis=across),
-        tooltip=tips(
-            truth="is",
-            predicted="predicted",
-            count=("images", ","),
-            total=("of", ","),
-            share=("share", ".0%"),
-        ),
-    )
-    right = alt.datum.truth == alt.datum.predicted
-    # Opacity, not a colour scheme, as the page may be light or dark.
-    shade = alt.Scale(domain=[0, 1], range=[0.04, 1])
-    squares = base.mark_rect(stroke="var(--surface)").encode(
-        color=alt.condition(right, alt.value(INK), alt.value(CROSS)),
-        opacity=alt.Opacity("share:Q", scale=shade, legend=None),
-    )
-    side, about = 24 * len(names), "Confusion between the categories with the lowest accuracy"
-    drawn = spec(about, squares, height=side, width=side)
-    return Figure("confusion", "The categories with the lowest accuracy", drawn)
 
 
 def _improvement(improvement: list[dict[str, Any]]) -> Figure | None:
@@ -297,14 +221,8 @@ def _reported(content: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def contact_sheet(path: Path) -> dict[str, str | int] | None:
-    """Return a PNG picture as a data URL with its size, if it exists."""
+def contact_sheet(path: Path) -> str | None:
+    """Return a PNG picture as a data URL, if it exists."""
     if not path.is_file():
         return None
-    data = path.read_bytes()
-    if not data.startswith(b"\x89PNG\r\n\x1a\n") or len(data) < 24:
-        raise ValueError(f"{path} is not a PNG picture. Remove it or create it again.")
-    # The header of the file begins with its size.
-    width, height = (int.from_bytes(data[at : at + 4], "big") for at in (16, 20))
-    address = f"data:image/png;base64,{b64encode(data).decode()}"
-    return {"address": address, "width": width, "height": height}
+    return f"data:image/png;base64,{b64encode(path.read_bytes()).decode()}"

@@ -18,7 +18,7 @@ import crosslearning.tables.differences as differences
 import crosslearning.tables.findings as records
 import crosslearning.tables.verdict as verdicts
 from crosslearning.archive import from_json, to_json
-from crosslearning.evaluation.comparison import Comparison, Measure, extreme
+from crosslearning.evaluation.comparison import Comparison, Measure, Remark, extreme
 from crosslearning.evaluation.numbers import number
 from crosslearning.evaluation.scores import standard_error
 from crosslearning.tables.columns import as_numbers
@@ -48,7 +48,6 @@ def describe(fit: Fit) -> records.Findings:
 def _findings(fit: Fit) -> records.Findings:
     model, made, trials = fit.model, fit.compared, fit.compared.trials
     schema, rows, described = made.schema, made.rows, made.described
-    names, axes = model.encoder.feature_names, getattr(model.rotation, "axes", None)
     measure = Measure(fit.metric.words, percent=fit.metric.name == "accuracy")
     comparison = verdicts.compared(trials, schema.labels[rows.compared], rows.counts[rows.compared])
     verdict = verdicts.verdict_of(comparison, trials)
@@ -84,18 +83,18 @@ def _findings(fit: Fit) -> records.Findings:
         holdout=_holdout(fit.held_out),
         differences=differences.task_differences(made.sharing, model, target, rows.constant),
         tasks=_tasks(made, some),
-        coefficients=differences.coefficients(described, names, axes, some),
-        center=differences.center_summary(made.sharing, model) if axes is None else None,
+        coefficients=differences.coefficients(described, model, some),
+        center=differences.center_summary(made.sharing, model) if model.rotation is None else None,
         constant_within_tasks=tuple(rows.constant),
         epsilon=differences.bound_of(described),
-        effects=effects(model, schema.survey.sample, rows.constant) if axes is None else (),
+        effects=effects(model, schema.survey.sample, rows.constant),
         calibration=made.checks.calibration,
         predicted=made.checks.predicted,
         reliability=made.checks.reliability,
     )
 
 
-def _remarks(fit: Fit, comparison: Comparison, measure: Measure) -> tuple[records.Remark, ...]:
+def _remarks(fit: Fit, comparison: Comparison, measure: Measure) -> tuple[Remark, ...]:
     """Say which tasks gain and lose most over separate models of the same learners."""
     alone = verdicts.against_separate(fit.compared.trials, comparison) or comparison
     shared = "with this model" if alone is comparison else "cross-learned"
@@ -256,10 +255,10 @@ def effects(
 
     At the centre and in some tasks, for the columns with the largest effects at the centre. For
     classes it is the effect on the probability of the last one. Tasks cannot differ in the effect
-    of a column whose features are `constant` within all of them.
+    of a column whose features are `constant` within all of them. Very many columns have none.
     """
     grids = _grids(model, frame)
-    if not grids:
+    if not grids or model.rotation is not None:
         return ()
     ends = np.cumsum([0, *map(len, grids.values())])
     parts = {name: slice(*pair) for name, pair in zip(grids, pairwise(ends), strict=True)}

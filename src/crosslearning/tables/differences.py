@@ -63,24 +63,19 @@ def _thresholds(model: Any) -> pd.DataFrame:
     return pd.DataFrame({"task": "(centre)", "feature": names, "coefficient": [*values]})
 
 
-def standardised(model: Any, axes: Array | None) -> tuple[Array, Array]:
-    """Coefficients per standard deviation of a feature, and intercepts at the features' means.
+def coefficients(estimator: Any, model: TableModel, some: NDArray[np.intp]) -> records.Coefficients:
+    """List parameters of some tasks, for more than two classes by class.
 
-    `axes` turn the features of the model into those of the table. The centre comes last.
+    Coefficients are per standard deviation of a feature of the table, and intercepts those at the
+    means of the features.
     """
-    coef, intercept = _with_center(model, "coef_"), _with_center(model, "intercept_")[..., 0]
-    scaled = coef * model.feature_scale_ if axes is None else coef @ axes.T
-    return scaled, intercept + coef @ model.feature_mean_
-
-
-def coefficients(
-    model: Any, names: list[str], axes: Array | None, some: NDArray[np.intp]
-) -> records.Coefficients:
-    """List standardised parameters of some tasks; for more than two classes, by class."""
-    coef, intercept = standardised(model, axes)
-    both = np.append(some, len(coef) - 1)  # and the centre
-    coef, intercept = coef[both], intercept[both]
-    classes = model.classes_[-coef.shape[1] :] if _by_class(model) else [None]
+    both = np.append(some, len(estimator.tasks_))  # and the centre
+    coef = _with_center(estimator, "coef_")[both]
+    intercept = _with_center(estimator, "intercept_")[both, :, 0] + coef @ estimator.feature_mean_
+    coef = (
+        coef * estimator.feature_scale_ if model.rotation is None else coef @ model.rotation.axes.T
+    )
+    classes = estimator.classes_[-coef.shape[1] :] if _by_class(estimator) else [None]
     columns = zip(classes, coef.swapaxes(0, 1).tolist(), intercept.T.tolist(), strict=True)
     predictors = [
         records.Predictor(
@@ -92,7 +87,8 @@ def coefficients(
         )
         for label, slopes, levels in columns
     ]
-    return records.Coefficients(features=tuple(names), predictors=tuple(predictors))
+    features = tuple(model.encoder.feature_names)
+    return records.Coefficients(features=features, predictors=tuple(predictors))
 
 
 def task_differences(

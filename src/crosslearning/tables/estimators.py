@@ -420,7 +420,7 @@ def load(folder: str | os.PathLike[str]) -> CrossRegressor | CrossClassifier:
     if model.classes is not None:
         fitted["classes_"] = model.classes
     task_column = model.task if model.levels is None else model.task_columns
-    by_command = {"parameters": {"task_column": task_column}, "fitted": fitted}
+    by_command: dict[str, Any] = {"parameters": {"task_column": task_column}, "fitted": fitted}
     state = model.wrapper or by_command
     kind = CrossRegressor if model.classes is None else CrossClassifier
     estimator = kind(**state["parameters"])

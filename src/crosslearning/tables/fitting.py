@@ -65,7 +65,7 @@ def fit_table(
     >>> from crosslearning.tables import fit_table
     >>> pupils = load_hsb82().frame.head(400)
     >>> model = fit_table(pupils, task="school", target="math", features=["ses"], base="linear")
-    >>> model.results["target_kind"], model.results["comparison"]["effect"]
+    >>> model.results["target_kind"], model.results["verdict"]["effect"]
     ('regression', 'undecided')
     >>> model.predict(pupils.head(2)).columns.tolist()
     ['prediction', 'lower', 'upper', 'std']

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections import Counter
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -25,7 +24,13 @@ from crosslearning.tables.columns import (
     require_columns,
     time_values,
 )
-from crosslearning.tables.encoder import TableEncoder
+from crosslearning.tables.encoder import (
+    TableEncoder,
+    TaskLevels,
+    kept_as_text,
+    recognised,
+    written_labels,
+)
 from crosslearning.tables.findings import Findings, Horizon
 from crosslearning.tables.forecast import (
     Basis,
@@ -36,13 +41,6 @@ from crosslearning.tables.forecast import (
     main_part,
     predictions,
     with_intervals,
-)
-from crosslearning.tables.labels import (
-    TaskLevels,
-    kept_as_text,
-    of_another_kind,
-    recognised,
-    written_labels,
 )
 from crosslearning.tables.learners.trees import Trees
 from crosslearning.tables.metrics import Predictions, metric_of
@@ -138,7 +136,7 @@ class TableModel:
     @cached_property
     def estimator(self) -> Any:
         """The fitted estimator, such as a CrossBayesianRidge; of a blend the heaviest."""
-        from crosslearning.linear.persistence import model_of  # needs scikit-learn, which is slow
+        from crosslearning.linear._estimator import model_of  # needs scikit-learn, which is slow
 
         model = model_of(main_part(self.state))
         if self.levels is not None:
@@ -194,9 +192,8 @@ class TableModel:
         frame : DataFrame
             A table with the task column and the columns of the fit. A label stands for the task
             that it equals as a value or else as text: "1" is the task 1, and 1.0 the task "1". Rows
-            of new tasks, and rows without a label, are predicted by the centre; a warning says so
-            if no label can be that of a task, such as a word where tasks are numbers. Of groups
-            within groups, a new task is predicted by the smallest group that is in the fit.
+            of new tasks, and rows without a label, are predicted by the centre. Of groups within
+            groups, a new task is predicted by the smallest group that is in the fit.
         coverage : float, default=0.9
             Probability that a number lies between ``lower`` and ``upper``, whatever the size of
             its prediction. Quantiles have no intervals: two of them are the ends of one.
@@ -217,8 +214,6 @@ class TableModel:
         no end of an interval is.
         """
         X, codes = self.encode(frame)
-        if (codes < 0).all():
-            self._warn_of_other_labels(frame)
         columns: dict[str, Any]
         if self.classes is not None:
             shares = predictions(self.state, X, codes)
@@ -230,19 +225,6 @@ class TableModel:
         else:
             columns = with_intervals(self.state, self.residuals, X, codes, coverage)
         return pd.DataFrame(columns, index=frame.index)
-
-    def _warn_of_other_labels(self, frame: pd.DataFrame) -> None:
-        """Warn if no label of the outermost column can be that of a task."""
-        name = self.task_columns[0]
-        index = TaskIndex(tuple(self.levels.labels[0])) if self.levels else self._tasks
-        if of_another_kind(frame[name], index):
-            label = frame[name].dropna().tolist()[0]
-            warnings.warn(
-                f"No label in {name!r} is a task of the fit, and none could be: got {label!r}, "
-                f"where tasks are such as {index.labels[0]!r}. All rows are predicted by the "
-                "centre.",
-                stacklevel=3,
-            )
 
     def encode(self, frame: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return the features of each row and the number of its task, -1 if that is new.

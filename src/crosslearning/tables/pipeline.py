@@ -19,7 +19,7 @@ from crosslearning.convex.families import REGISTRY
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.numbers import count
 from crosslearning.linear import CrossBayesianGLM, CrossBayesianRidge
-from crosslearning.linear.persistence import state_of
+from crosslearning.linear._estimator import state_of
 from crosslearning.tables.checks import (
     Checks,
     RowSummary,

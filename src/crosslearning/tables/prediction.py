@@ -57,8 +57,14 @@ class Predicted:
     unread: Counter[str] = field(default_factory=Counter)
     untested: Untested | None = None
 
-    def add(self, model: TableModel, frame: pd.DataFrame) -> None:
-        """Take some rows into account."""
+    def add(self, model: TableModel, frame: pd.DataFrame, coverage: float) -> pd.DataFrame:
+        """Add predictions to some rows, which are written as they were read, and count these."""
+        predictions = model.predict(frame, coverage=coverage)
+        if twice := [name for name in predictions.columns if name in frame.columns]:
+            raise ValueError(
+                f"The table already has a column {twice[0]!r}, as the predictions do. Rename or "
+                "drop it."
+            )
         self.rows += len(frame)
         if model.levels is not None:
             self.fallback = "their group or the centre"
@@ -72,14 +78,12 @@ class Predicted:
         if late := model.untested(frame):
             before = self.untested.rows if self.untested else 0
             self.untested = late._replace(rows=before + late.rows)
+        both = pd.concat([frame, predictions], axis=1)
+        both.attrs = frame.attrs
+        return both
 
 
-def predict_table(
-    model: TableModel,
-    source: Source,
-    *,
-    coverage: float = 0.9,
-) -> Predicted:
+def predict_table(model: TableModel, source: Source, *, coverage: float = 0.9) -> Predicted:
     """Read a table and add predictions to it, in the order of its rows.
 
     Parameters
@@ -96,10 +100,8 @@ def predict_table(
     Predicted
     """
     frame, predicted = read_table(source, text=model.text_columns), Predicted()
-    predictions = _predictions(model, frame, coverage)
-    predicted.add(model, frame)
+    predicted.table = predicted.add(model, frame, coverage)
     predicted.score = model.score(frame)
-    predicted.table = _beside(frame, predictions)
     return predicted
 
 
@@ -139,32 +141,13 @@ def predict_files(
 
     def predict(_: int, frame: pd.DataFrame) -> pd.DataFrame:
         say(f"Predicting rows: {predicted.rows:,}")
-        predictions = _predictions(model, frame, coverage)
-        predicted.add(model, frame)
+        table = predicted.add(model, frame, coverage)
         if model.metric != "auc":  # no mean over chunks
             scorer.add(frame)
-        return _beside(frame, predictions)
+        return table
 
     with writer(out) as write:
         for table in files.each(files.columns, predict):
             write(table)
     predicted.score = scorer.score
     return predicted
-
-
-def _predictions(model: TableModel, frame: pd.DataFrame, coverage: float) -> pd.DataFrame:
-    """Predict some rows; refuse columns that the predictions have as well."""
-    predictions = model.predict(frame, coverage=coverage)
-    if twice := [name for name in predictions.columns if name in frame.columns]:
-        raise ValueError(
-            f"The table already has a column {twice[0]!r}, as the predictions do. Rename or drop "
-            "it."
-        )
-    return predictions
-
-
-def _beside(frame: pd.DataFrame, predictions: pd.DataFrame) -> pd.DataFrame:
-    """Add columns to a table, which is written as it was read."""
-    both = pd.concat([frame, predictions], axis=1)
-    both.attrs = frame.attrs
-    return both

@@ -13,9 +13,9 @@ from sklearn.base import clone
 
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.linear import CrossBayesianRidge
-from crosslearning.linear.persistence import state_of
+from crosslearning.linear._estimator import state_of
+from crosslearning.tables.encoder import TaskLevels, task_or_group
 from crosslearning.tables.forecast import forecast, predictions
-from crosslearning.tables.labels import TaskLevels, task_or_group
 from crosslearning.tasks import within_task_folds
 
 Array = NDArray[np.float64]

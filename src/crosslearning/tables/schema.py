@@ -24,9 +24,8 @@ from crosslearning.tables.columns import (
     target_numbers,
     time_values,
 )
-from crosslearning.tables.encoder import TableEncoder
+from crosslearning.tables.encoder import TableEncoder, TaskLevels, tidy
 from crosslearning.tables.findings import Horizon
-from crosslearning.tables.labels import TaskLevels, tidy
 from crosslearning.tables.metrics import Metric, metric_of
 from crosslearning.tables.rows import (
     GROUP,
@@ -470,22 +469,21 @@ class Schema:
 
 def _check_size(survey: Survey) -> None:
     """Refuse few rows, one task, and one row per task."""
-    tasks, labels, n_rows = survey.settings.task, survey.labels, survey.n_rows
+    task, labels, n_rows = ", ".join(survey.settings.task), survey.labels, survey.n_rows
     if n_rows < _FEWEST_ROWS:
         raise ValueError(
             f"A fit needs at least {_FEWEST_ROWS} rows with a target; {survey.settings.target!r} "
             f"has a value in {n_rows} of {n_rows + survey.dropped} rows. Add rows."
         )
-    name = f"column{'s' if len(tasks) > 1 else ''} {', '.join(map(repr, tasks))}"
     if len(labels) < 2:
         raise ValueError(
-            f"The task {name} must have at least 2 labels; got one, "
-            f"{next(iter(pd.Index(labels)))!r}. A single task has nothing to share."
+            f"The task {task!r} must have at least 2 labels; got one, {labels[0]!r}. A single task "
+            "has nothing to share."
         )
     if len(labels) == n_rows:
         raise ValueError(
-            f"The labels of the task {name} must repeat; got {n_rows:,} different labels "
-            f"in {n_rows:,} rows. Choose a column of groups of rows."
+            f"The labels of the task {task!r} must repeat; got {n_rows:,} different labels in as "
+            "many rows. Choose a column of groups of rows."
         )
 
 

@@ -131,8 +131,8 @@ class FitSettings:
     def _conflicts_of_columns(self) -> Iterator[str]:
         """Say which columns have two roles."""
         tasks, target = self.task, self.target
-        if not tasks:
-            yield "Option task must name at least one column; got none."
+        if len(set(tasks)) != max(len(tasks), 1):
+            yield f"Option task must name at least one column, each once; got {list(tasks)}."
         if target in tasks:
             yield f"Task and target must be two columns; got {target!r} for both."
         for name in ("time", "group", "features"):

@@ -18,6 +18,7 @@ from pandas.api.extensions import ExtensionArray
 
 from crosslearning.wording import listed
 
+Paths = list[tuple[Hashable, ...]]  # labels of each row, outermost first
 Labels = Any  # one hashable per row: a sequence, an array, or a column of pandas
 
 
@@ -242,9 +243,6 @@ def as_objects(labels: Any) -> NDArray[Any]:
     array = np.empty(len(labels), dtype=object)
     array[:] = list(labels)
     return array
-
-
-Paths = list[tuple[Hashable, ...]]
 
 
 def has_levels(tasks: Any) -> bool:

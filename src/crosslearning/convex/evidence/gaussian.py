@@ -203,8 +203,8 @@ def evidence_fit(
     if start is not None:
         search.start = np.diagonal(start.task_covariance) / start.noise_variance
         search.ratio[search.blocks[~flat]] = start.center_variances[~flat] / start.noise_variance
-    optimum, scores = search.run(covariance)
-    return _unless_noiseless(optimum.fit(scores), optimum.point)
+    optimum = search.run(covariance)
+    return _unless_noiseless(optimum.fit(), optimum.point)
 
 
 def nested_fit(
@@ -222,8 +222,8 @@ def nested_fit(
     settings = SearchOptions(*args, **options)
     check_covariance(settings, hierarchy)
     search = GaussianData.of(moments, task_weights, hierarchy).search(settings)
-    optimum, scores = search.run(settings.covariance)
-    return _unless_noiseless(optimum.nested_fit(scores), optimum.point)
+    optimum = search.run(settings.covariance)
+    return _unless_noiseless(optimum.nested_fit(), optimum.point)
 
 
 def _unless_noiseless(fit: AnyFit, point: EvidencePoint) -> AnyFit:

@@ -56,7 +56,6 @@ class GLMFit(NamedTuple):
     def of(
         cls,
         optimum: Optimum[LaplacePoint],
-        scores: dict[str, float],
         moments: Moments,
         average: Average,
         tol: float,
@@ -69,7 +68,7 @@ class GLMFit(NamedTuple):
                 return Gaussians.of(nearest_gaussians(point.marginal, average, tol))
             return Gaussians.of(point.marginal)._replace(center=point.beta, thetas=point.thetas)
 
-        return cls(optimum.fit(scores), moments, gaussians, point.data.rows.family)
+        return cls(optimum.fit(), moments, gaussians, point.data.rows.family)
 
     def shifted(self, by: Array) -> GLMFit:
         """Add to the parameters of centre and tasks."""
@@ -99,12 +98,12 @@ def laplace_fit(rows: GLMRows, *, task_weights: ArrayLike | None = None, **optio
         moments = rows.moments()
         fit = evidence_fit(moments, task_weights=weights, **options)
     else:
-        optimum, scores, rows = _settled(rows, weights, settings)
+        optimum, rows = _settled(rows, weights, settings)
         # In units of the dispersion, as products of rows are.
         products = optimum.point.dispersion * optimum.point.marginal.products
         moments = Moments(products, rows.counts, np.zeros(rows.n_tasks), rows.intercept)
         average = _average(rows, optimum.point.dispersion)
-        return GLMFit.of(optimum, scores, moments, average, settings.tol).shifted(added)
+        return GLMFit.of(optimum, moments, average, settings.tol).shifted(added)
     exact = cast("EvidenceFit", fit)
     result = GLMFit(exact, moments, lambda: Gaussians.exact(exact, moments), rows.family)
     return result.shifted(added)
@@ -138,12 +137,12 @@ def nested_laplace_fit(
             "numbers or 'poisson' for counts, or name only the innermost groups as tasks."
         )
     rows, added = rows.around_pooled()
-    optimum, scores, rows = _settled(rows, weights, settings, hierarchy)
+    optimum, rows = _settled(rows, weights, settings, hierarchy)
     if averaged and isinstance(rows.family, AVERAGED):
         average = _average(rows, optimum.point.dispersion)
         marginal = nearest_gaussians(optimum.point.marginal, average, settings.tol)
         optimum = replace(optimum, point=replace(optimum.point, marginal=marginal))
-    fit = optimum.nested_fit(scores)
+    fit = optimum.nested_fit()
     center = optimum.point.marginal.center.beta
     means = [means + added for means in fit.means]
     return replace(fit, family=rows.family, center=center + added, means=means)
@@ -151,7 +150,7 @@ def nested_laplace_fit(
 
 def _settled(
     rows: GLMRows, task_weights: Array, options: SearchOptions, groups: Hierarchy | None = None
-) -> tuple[Optimum[LaplacePoint], dict[str, float], GLMRows]:
+) -> tuple[Optimum[LaplacePoint], GLMRows]:
     """Search for the variances, and for the dispersion of a family that has one, in turn.
 
     Also returns the rows with the shape that the family has learned.
@@ -159,12 +158,14 @@ def _settled(
     data = LaplaceData.of(rows, task_weights, groups=groups)
     data.begin()
     search = data.search(options)
-    optimum, scores = search.run(options.covariance)
+    optimum = search.run(options.covariance)
     for _ in range(_MAX_ROUNDS):
         if data.settled(optimum, optimum.ratio[search.blocks[search.columns]]):
             break
-        optimum, _ = data.search(options, optimum).run(optimum.structure)
-    return optimum, scores, cast("GLMRows", optimum.point.data.rows)
+        # One level keeps the structure that it has chosen at the first dispersion.
+        structure = optimum.structure if groups is None else options.covariance
+        optimum = data.search(options, optimum).run(structure)
+    return optimum, cast("GLMRows", optimum.point.data.rows)
 
 
 def nearest_gaussians(marginal: Marginal, average: Average, tol: float = 1e-6) -> Marginal:

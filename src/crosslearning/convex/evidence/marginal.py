@@ -17,6 +17,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri, dpstrf
 from scipy.sparse import csr_array
 
+from crosslearning.convex.sums.rows import times_each
 from crosslearning.tether import Array, Indices
 
 AT_ONCE = 2**21  # numbers in temporary arrays
@@ -33,11 +34,6 @@ def chunks(n_units: int, n_columns: int) -> Iterator[slice]:
 def times(rows: Array, root: Array) -> Array:
     """L times each row; a vector stands for a diagonal matrix."""
     return np.asarray(rows * root if root.ndim == 1 else rows @ root.T)
-
-
-def times_each(A: Array, rows: Array) -> Array:
-    """A_i times row i."""
-    return np.asarray(np.matmul(A, rows[:, :, None])[:, :, 0])
 
 
 def symmetric_root(covariance: Array) -> Array:
@@ -302,7 +298,9 @@ class Marginal:
                 level = ThinLevel(products, root, self.factors) if thin else Level(products, root)
                 self.information.append(level.information)
             else:  # in units in which all have the same S
-                unit = self._units_of_products(self.shares[number])
+                scale = np.ones((len(products), products.shape[1]))
+                scale[:, :-1] = np.sqrt(self.shares[number])[:, None]
+                unit = scale[:, :, None] * scale[:, None]
                 level = Level(products * unit, root)
                 self.information.append(level.information / unit)
             self.levels.append(level)
@@ -320,11 +318,6 @@ class Marginal:
         adding = csr_array((weights, (parents, np.arange(len(parents)))), (n, len(parents)))
         flat = adding @ values.reshape(len(values), -1)
         return np.asarray(flat.reshape(-1, *values.shape[1:]))
-
-    def _units_of_products(self, shares: Array) -> Array:
-        scale = np.ones((len(shares), self.products.shape[1]))
-        scale[:, :-1] = np.sqrt(shares)[:, None]
-        return np.asarray(scale[:, :, None] * scale[:, None])
 
     def _covaried(self, level: int, rows: Array) -> Array:
         """S of each unit times its row."""

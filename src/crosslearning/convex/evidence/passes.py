@@ -22,7 +22,7 @@ from crosslearning.convex.sums.passes import Expansion, Pass, Passed
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.tether import Array
 
-_MAX_PASSES = 30
+_MAX_PASSES = 50
 _CLOSE = 1e-6  # largest step of a parameter at the end, relative to the largest parameter
 _NEAR, _UNDECIDED = 0.5, 3  # step below which structures are compared, and for how many passes
 
@@ -63,9 +63,7 @@ def laplace_passes(
         sums = Expansion(thetas, passed(at), family, intercept, squares)
         return sums.products(thetas, climb.dispersion)
 
-    fit = GLMFit.of(climb.optimum, climb.scores, around.moments, average, options.tol).shifted(
-        added
-    )
+    fit = GLMFit.of(climb.optimum, around.moments, average, options.tol).shifted(added)
     fit = fit._replace(posterior=replace(fit.posterior, n_iter=climb.n_passes, status=status))
     return fit, replace(start, thetas=fit.posterior.thetas, dispersion=climb.dispersion)
 
@@ -131,7 +129,6 @@ class _Climb:
         self.structure = "block" if options.covariance == "auto" else options.covariance
         self.damping, self.dispersion = np.ones(len(thetas)), 1.0
         self.n_passes, self.n_near, self.converged = 0, 0, False
-        self.scores: dict[str, float] = {}
 
     def take(self, around: Expansion) -> None:
         """Take in a pass, but for tasks that went too far; search for variances and parameters."""
@@ -148,7 +145,7 @@ class _Climb:
         few = _PassData.of(around.take(self.few), self.task_weights[self.few])
         data.dispersion = few.dispersion = self.dispersion
         search = few.search(self.options, self.optimum if self.n_passes else None)
-        optimum, self.scores = search.run(self.structure)
+        optimum = search.run(self.structure)
         if self.n_near == _UNDECIDED:
             self.structure = optimum.structure
         point = data.at(optimum.root, optimum.ratio[search.blocks[search.columns]])

@@ -138,7 +138,8 @@ class EvidencePoint:
     @cached_property
     def expected_parts(self) -> tuple[Array, Array]:
         """Twice the expected curvature with the noise as it is, and what it shares with log σ²."""
-        p, prior = len(self.coef), self._prior_information
+        p, h = len(self.coef), self._prior
+        prior = np.diag(h) - self.center.covariance * np.outer(h, h)
         size = (len(self.sums) + 1) * p
         K = np.zeros((size, size))
         for level, sums in enumerate(self.sums):
@@ -201,11 +202,6 @@ class EvidencePoint:
     def _prior(self) -> Array:
         """1 / t of coefficients, else 0."""
         return np.where(self.coef, self.marginal.precision, 0.0)
-
-    @property
-    def _prior_information(self) -> Array:
-        h = self._prior
-        return np.asarray(np.diag(h) - self.center.covariance * np.outer(h, h))
 
     def _with_best_noise(self, K: Array, k: Array) -> Array:
         return np.asarray(0.5 * (K - np.outer(k, k) / self.n_noise))

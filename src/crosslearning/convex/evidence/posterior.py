@@ -41,7 +41,7 @@ class EvidenceStatus(Enum):
         "The iteration limit was reached before the evidence was at its maximum. Raise `max_iter`."
     )
     MAX_PASSES = (
-        "The parameters still moved after 30 passes over the rows: variances between the tasks are "
+        "The parameters still moved after 50 passes over the rows: variances between the tasks are "
         "approximate. Fit a sample of the tasks in memory to check them."
     )
 
@@ -121,9 +121,8 @@ class Fit:
     """Variances at the maximum of the evidence, and the posterior of the centre.
 
     `noise_variance` is σ², `center_variances` are τ² of each parameter, infinite where the prior is
-    flat; `center` and `center_covariance` are the posterior of β. `scores` holds the log evidence
-    minus the penalty for parameters of each structure tried, `variance_law` tells how well the
-    variances of units are determined, and `n_iter` is the number of evaluations.
+    flat; `center` and `center_covariance` are the posterior of β. `variance_law` tells how
+    well the variances of units are determined, and `n_iter` is the number of evaluations.
     """
 
     structure: str
@@ -132,7 +131,6 @@ class Fit:
     center: Array
     center_covariance: Array
     log_evidence: float
-    scores: dict[str, float]
     variance_law: VarianceLaw
     n_iter: int
     status: EvidenceStatus

@@ -81,15 +81,15 @@ class Optimum(Generic[Point]):
     def covariance(self) -> Array:
         return np.diag(self.root**2) if self.root.ndim == 1 else self.root @ self.root.T
 
-    def fit(self, scores: dict[str, float]) -> EvidenceFit:
-        """Return variances and posterior, with the scores of all structures that were tried."""
+    def fit(self) -> EvidenceFit:
+        """Return variances and posterior."""
         thetas, covariance = self.point.thetas, self.point.noise * self.covariance
-        return EvidenceFit(task_covariance=covariance, thetas=thetas, **self._results(scores))
+        return EvidenceFit(task_covariance=covariance, thetas=thetas, **self._results())
 
-    def nested_fit(self, scores: dict[str, float]) -> NestedFit:
+    def nested_fit(self) -> NestedFit:
         """Return those of several levels; the prior of intercepts counts as flat."""
         point, marginal = self.point, self.point.marginal
-        results = self._results(scores)
+        results = self._results()
         results["center_variances"][~point.coef] = np.inf
         covariances, gains = zip(
             marginal.task_posteriors, *marginal.group_posteriors[:-1], strict=True
@@ -103,7 +103,7 @@ class Optimum(Generic[Point]):
             **results,
         )
 
-    def _results(self, scores: dict[str, float]) -> dict[str, Any]:
+    def _results(self) -> dict[str, Any]:
         point = self.point
         precision = point.marginal.precision
         flat = np.full(len(precision), np.inf)
@@ -115,7 +115,6 @@ class Optimum(Generic[Point]):
             "center": point.beta,
             "center_covariance": point.noise * point.center.covariance,
             "log_evidence": point.value,
-            "scores": scores,
             "variance_law": self.law(),
             "n_iter": self.n_iter,
             "status": status,
@@ -153,11 +152,10 @@ class Search(Generic[Point]):
             evaluate, variances, _ = self.space("diagonal")
             self.fixed |= ~evaluate(variances).point.informed
 
-    def run(self, covariance: str) -> tuple[Optimum[Point], dict[str, float]]:
-        """Return the best of a structure, or of all, and the scores of those that were tried."""
+    def run(self, covariance: str) -> Optimum[Point]:
+        """Return the best of a structure, or of all."""
         if covariance != "auto":
-            optimum = self._full() if covariance == "full" else self.best(covariance)
-            return optimum, {covariance: optimum.score}
+            return self._full() if covariance == "full" else self.best(covariance)
         tried = [self.best("block")]
         # Score tests: a richer structure is tried only if it promises more than its charge.
         evaluate, variances, floor = self.space("diagonal", tried[0])
@@ -173,7 +171,7 @@ class Search(Generic[Point]):
         best = tried[0]
         for other in tried[1:]:
             best = other if other.score > best.score + _MENTION else best
-        return best, {optimum.structure: optimum.score for optimum in tried}
+        return best
 
     @property
     def _price(self) -> Array:

@@ -58,6 +58,10 @@ class Bernoulli(OneScore):
         w = p * expit(-score)
         return y - p, w, w * (1.0 - 2.0 * p)
 
+    def probabilities(self, score: Array, variance: Array) -> Array:
+        """Mean probabilities (rows, classes) of classes whose scores are Gaussian."""
+        return np.column_stack([self.predictive(sign * score, variance)[0] for sign in (-1.0, 1.0)])
+
     def mean(self, score: Array) -> Array:
         return np.asarray(expit(score))
 
@@ -105,14 +109,25 @@ class Multinomial(Family):
         return np.ascontiguousarray(np.moveaxis(scores @ self.basis.T, -1, 0))
 
     def predictive(self, scores: Array, covariance: Array) -> Array:
-        """Probabilities of classes whose scores are Gaussian, given one row of scores each."""
-        return softmax_means(self.basis, scores, covariance)
+        """Mean probabilities (rows, classes) of classes whose scores (rows, n_scores) are Gaussian.
+
+        By quasi-Monte Carlo.
+        """
+        means = np.zeros((self.n_classes, len(scores)))
+        for rows, masses, p in _drawn(self.basis, scores, covariance):
+            means[:, rows] += np.tensordot(masses, p, 1)
+        return means.T
 
     def averaged(self, y: Array, scores: Array, covariance: Array) -> tuple[Array, Array]:
-        q, B, flat = self.n_scores, self.basis, y.ravel().astype(np.intp)
-        p, pairs = softmax_moments(B, scores.reshape(-1, q), covariance.reshape(-1, q, q))
-        slope = (np.eye(self.n_classes)[flat] - p) @ B
-        bend = B.T @ (p[:, :, None] * np.eye(self.n_classes) - pairs) @ B
+        k, q, B, flat = self.n_classes, self.n_scores, self.basis, y.ravel().astype(np.intp)
+        means, products = np.zeros((k, len(flat))), np.zeros((k, k, len(flat)))
+        drawn = _drawn(B, scores.reshape(-1, q), covariance.reshape(-1, q, q))
+        for rows, masses, p in drawn:
+            weighted = masses[:, None, None] * p
+            means[:, rows] += weighted.sum(axis=0)
+            products[:, :, rows] += np.einsum("njr,nkr->jkr", weighted, p)
+        slope = (np.eye(k)[flat] - means.T) @ B
+        bend = B.T @ (means.T[:, :, None] * np.eye(k) - np.moveaxis(products, -1, 0)) @ B
         return slope.reshape(scores.shape), bend.reshape(covariance.shape)
 
     def slope(self, y: Array, scores: Array) -> Array:
@@ -156,28 +171,6 @@ def normal_nodes(dimension: int, n_nodes: int) -> Nodes:
     masses /= masses.sum()
     root = np.linalg.cholesky(points.T @ (masses[:, None] * points))
     return Nodes(np.asarray(np.linalg.solve(root, points.T).T), masses)
-
-
-def softmax_means(basis: Array, scores: Array, covariance: Array) -> Array:
-    """Mean probabilities (rows, classes), given scores (rows, n_scores) and their covariances.
-
-    By quasi-Monte Carlo; the basis maps scores to classes.
-    """
-    means = np.zeros((len(basis), len(scores)))
-    for rows, masses, p in _drawn(basis, scores, covariance):
-        means[:, rows] += np.tensordot(masses, p, 1)
-    return means.T
-
-
-def softmax_moments(basis: Array, scores: Array, covariance: Array) -> tuple[Array, Array]:
-    """Mean probabilities, and the means of their products (rows, classes, classes)."""
-    n_rows, k = len(scores), len(basis)
-    means, products = np.zeros((k, n_rows)), np.zeros((k, k, n_rows))
-    for rows, masses, p in _drawn(basis, scores, covariance):
-        weighted = masses[:, None, None] * p
-        means[:, rows] += weighted.sum(axis=0)
-        products[:, :, rows] += np.einsum("njr,nkr->jkr", weighted, p)
-    return means.T, np.moveaxis(products, -1, 0)
 
 
 def _drawn(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -105,16 +106,9 @@ class SmoothPoint:
         net = np.abs(self._net(self.problem.forces)).max()
         return max(float(unbalanced), float(net), self.force_change)
 
-    def with_own_forces(self) -> SmoothPoint:
-        """Return the same place in the problem with the forces exerted here."""
-        return self._in(replace(self.problem, forces=self.forces))
-
-    def with_strength(self, factor: float) -> SmoothPoint:
-        """Return the same place in a problem whose envelopes hold more or less tightly."""
-        strength = min(factor * self.problem.strength, _STRONGEST)
-        return self._in(replace(self.problem, strength=strength))
-
-    def _in(self, problem: SmoothProblem) -> SmoothPoint:
+    def with_problem(self, **changes: Any) -> SmoothPoint:
+        """Return the same place in a problem with other forces or another strength."""
+        problem = replace(self.problem, **changes)
         return problem.at(self.thetas, self.center, self.loss_gradient)
 
     def _net(self, forces: Array) -> Array:
@@ -251,9 +245,12 @@ def solve(point: SmoothPoint, goal: float, max_iter: int) -> ConvexSolution:
     while point.residual > goal and n_iter < max_iter:
         change = point.force_change
         if point.gradient_norm <= max(_INNER * change, 0.1 * goal):
-            point, n_steps = _joint_steps(point.with_own_forces(), goal, max_iter - n_iter)
+            point, n_steps = _joint_steps(
+                point.with_problem(forces=point.forces), goal, max_iter - n_iter
+            )
             if change > _PATIENCE * last:
-                point = point.with_strength(_STRONGER)
+                stronger = min(_STRONGER * point.problem.strength, _STRONGEST)
+                point = point.with_problem(strength=stronger)
             n_iter, last = n_iter + n_steps, change
             continue
         further = descend(point)
@@ -262,7 +259,7 @@ def solve(point: SmoothPoint, goal: float, max_iter: int) -> ConvexSolution:
             if point.problem.strength < _WEAKEST:
                 break
             # A loss that is nearly flat here wants an envelope that is no steeper.
-            further = point.with_strength(_WEAKER)
+            further = point.with_problem(strength=_WEAKER * point.problem.strength)
         point = further
     # Rounding leaves some offsets longer than their radius.
     thetas = point.center + coupling.clipped(point.thetas - point.center)

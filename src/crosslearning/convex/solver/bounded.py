@@ -21,6 +21,7 @@ from crosslearning.convex.solver.augmented_lagrangian import ConvexSolution, cer
 from crosslearning.convex.solver.losses import Loss, Quadratic
 from crosslearning.convex.solver.problem import ConvexProblem
 from crosslearning.convex.solver.tethers import BlockTethers, Metric
+from crosslearning.convex.sums.rows import times_each
 from crosslearning.tether import Array, Tether
 
 _LEAST_DAMPING = 0.1
@@ -127,7 +128,11 @@ def bounded_levels(
             shares=tuple(1.0 / strength for strength in strengths),
         )
         before, thetas = thetas, marginal.means[0]
-        distances = [_distances(marginal, level) for level in levels]
+        offsets = [  # in standard deviations
+            root * g / s[:, None]
+            for root, g, s in zip(roots, marginal.residuals, strengths, strict=True)
+        ]
+        distances = [np.asarray(np.linalg.norm(rows, axis=1)) for rows in offsets]
         moved = float(np.abs(thetas - before).max()) / (1.0 + float(np.abs(thetas).max()))
         slack = [_slack(d, e, s) for d, e, s in zip(distances, epsilons, strengths, strict=True)]
         last, residual = residual, max(*slack, moved if products is not None else 0.0)
@@ -136,9 +141,8 @@ def bounded_levels(
         # Units of different levels react to each other, which single steps do not foresee.
         damping = max(0.7 * damping, _LEAST_DAMPING) if residual > last else min(1.1 * damping, 1.0)
         for level in levels:
-            further = _strengthened(
-                marginal, level, distances[level], float(epsilons[level]), strengths[level]
-            )
+            W, epsilon = marginal.information[level][:, :-1, :-1], float(epsilons[level])
+            further = _strengthened(W, roots[level], offsets[level], epsilon, strengths[level])
             strengths[level] = strengths[level] ** (1.0 - damping) * further**damping
     return BoundedLevels(
         means=marginal.means[:-1],
@@ -147,17 +151,6 @@ def bounded_levels(
         forces=[d * s for d, s in zip(distances, strengths, strict=True)],
         kkt_residual=residual,
     )
-
-
-def _scaled_residuals(marginal: Marginal, level: int) -> Array:
-    """Offsets in standard deviations, times 1 + μ."""
-    return np.asarray(marginal.roots[level] * marginal.residuals[level])
-
-
-def _distances(marginal: Marginal, level: int) -> Array:
-    assert marginal.shares is not None
-    lengths = np.linalg.norm(_scaled_residuals(marginal, level), axis=1)
-    return np.asarray(marginal.shares[level] * lengths)
 
 
 def _slack(distances: Array, epsilon: float, strengths: Array) -> float:
@@ -169,18 +162,13 @@ def _slack(distances: Array, epsilon: float, strengths: Array) -> float:
     return float(np.max(beyond + np.minimum(idle, strengths - 1.0))) / epsilon
 
 
-def _strengthened(
-    marginal: Marginal, level: int, distances: Array, epsilon: float, strengths: Array
-) -> Array:
-    """One step of Newton's method for 1 / distance = 1 / ε, each unit given its parent."""
+def _strengthened(W: Array, root: Array, e: Array, epsilon: float, strengths: Array) -> Array:
+    """One step of Newton's method for 1 / ‖e‖ = 1 / ε, each unit given its parent."""
     if not 0.0 < epsilon < np.inf:
         return strengths
-    p = len(marginal.precision)
-    root = marginal.roots[level]
-    e = _scaled_residuals(marginal, level) / strengths[:, None]
     # Posterior covariance in standard deviations: c I - c L W L c, with c = 1 / (1 + μ).
-    W = marginal.information[level][:, :p, :p]
-    pulled = np.matmul(W, (root * e)[:, :, None])[:, :, 0] * root / strengths[:, None]
+    pulled = times_each(W, root * e) * root / strengths[:, None]
     bend = np.sum(e * (e - pulled), axis=1) / strengths
+    distances = np.linalg.norm(e, axis=1)
     step = np.divide(distances**2, bend, out=np.zeros_like(bend), where=bend > 0)
     return np.asarray(np.maximum(strengths + step * (distances - epsilon) / epsilon, 1.0))

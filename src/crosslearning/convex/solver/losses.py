@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from crosslearning.convex.sums.passes import Expansion, Pass, Passed, times_each
-from crosslearning.convex.sums.rows import GLMRows, Moments
+from crosslearning.convex.sums.passes import Expansion, Pass, Passed
+from crosslearning.convex.sums.rows import GLMRows, Moments, times_each
 from crosslearning.tether import Array
 
 

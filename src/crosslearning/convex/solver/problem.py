@@ -82,12 +82,16 @@ class ConvexProblem:
 
     @cached_property
     def _unseen(self) -> Array:
-        return unseen_directions(self.loss)
+        """Orthonormal directions, as columns, that no task's data see; most often none."""
+        together = self.loss.hessian(np.zeros(self.loss.shape)).sum(axis=0, keepdims=True)
+        values, vectors = np.linalg.eigh(together)
+        return np.asarray(vectors[0][:, ~_significant(values)[0]])
 
     @cached_property
     def _undetermined(self) -> Flags:
-        """Which tasks have undetermined parameters."""
-        return undetermined(self.loss.hessian(np.zeros(self.loss.shape)))
+        """Which tasks have directions that their data do not see."""
+        values = np.linalg.eigvalsh(self.loss.hessian(np.zeros(self.loss.shape)))
+        return np.asarray(~_significant(np.asarray(values)).all(axis=1))
 
     def mean(self, thetas: Array) -> Array:
         """Weighted mean of the tasks."""
@@ -288,19 +292,6 @@ def determined_part(H: Array, offsets: Array) -> Array:
     significant = vectors * _significant(values)[:, None, :]
     coordinates = np.matmul(significant.transpose(0, 2, 1), offsets[:, :, None])
     return np.asarray(np.matmul(significant, coordinates)[:, :, 0])
-
-
-def undetermined(H: Array) -> Flags:
-    """Which of the H_i have directions that the data do not see."""
-    values = np.asarray(np.linalg.eigvalsh(H), dtype=np.float64)
-    return np.asarray(~_significant(values).all(axis=1))
-
-
-def unseen_directions(loss: Loss) -> Array:
-    """Orthonormal directions, as columns, that no task's data see; most often there are none."""
-    together = loss.hessian(np.zeros(loss.shape)).sum(axis=0, keepdims=True)
-    values, vectors = np.linalg.eigh(together)
-    return np.asarray(vectors[0][:, ~_significant(values)[0]])
 
 
 def _least_norm_solution(H: Array, g: Array, intercept: slice) -> Array:

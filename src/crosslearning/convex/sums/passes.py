@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from crosslearning.convex.families import Family, OneScore
 from crosslearning.convex.sums.columns import Scaling
-from crosslearning.convex.sums.rows import GLMRows, Moments
+from crosslearning.convex.sums.rows import GLMRows, Moments, times_each
 from crosslearning.convex.sums.statistics import checked_weights
 from crosslearning.tether import Array, Flags, Indices
 
@@ -205,8 +205,3 @@ class Expansion:
         good = self.sums.values >= least - _ROUNDING * np.abs(before.sums.values)
         thetas = np.where(good[:, None], self.thetas, before.thetas)
         return replace(self, thetas=thetas, sums=self.sums.where(good, before.sums)), good
-
-
-def times_each(A: Array, thetas: Array) -> Array:
-    """A_i θ_i of all tasks."""
-    return np.asarray(np.matmul(A, thetas[:, :, None])[:, :, 0])

@@ -99,9 +99,14 @@ class Moments:
         return replace(self, **parts)
 
 
+def times_each(A: Array, thetas: Array) -> Array:
+    """A_i θ_i of all tasks."""
+    return np.asarray(np.matmul(A, thetas[:, :, None])[:, :, 0])
+
+
 def quadratic_forms(columns: Array, tasks: Indices, covariances: Array) -> Array:
     """xᵀK_ix of rows of known tasks."""
-    return score_covariances(columns, tasks, covariances, covariances[:1])[:, 0, 0]
+    return score_covariances(columns, tasks, covariances, covariances[0])[:, 0, 0]
 
 
 def score_covariances(columns: Array, tasks: Indices, covariances: Array, unseen: Array) -> Array:
@@ -110,10 +115,10 @@ def score_covariances(columns: Array, tasks: Indices, covariances: Array, unseen
     `covariances` are those of the tasks' parameters, matrices (columns, scores), flattened, and
     `unseen` that of a new task, whose number is -1.
     """
-    q = unseen.shape[-1] // columns.shape[1]
+    q = len(unseen) // columns.shape[1]
     result = np.empty((len(columns), q, q))
     known, new = np.flatnonzero(tasks >= 0), np.flatnonzero(tasks < 0)
-    result[new] = _padded_covariances(columns[None, new], unseen.reshape(1, *unseen.shape[-2:]))[0]
+    result[new] = _padded_covariances(columns[None, new], unseen[None])[0]
     for bucket in buckets(tasks[known], len(covariances)):
         rows = known[bucket.rows]
         block = _padded_covariances(columns[rows], covariances[bucket.tasks])
@@ -274,7 +279,7 @@ class GLMRows:
         g, A = self.derivatives(thetas, covariances)
         products = np.zeros((len(A), A.shape[1] + 1, A.shape[1] + 1))
         products[:, :-1, :-1] = A
-        b = g + np.matmul(A, thetas[:, :, None])[:, :, 0]
+        b = g + times_each(A, thetas)
         products[:, :-1, -1] = products[:, -1, :-1] = b
         products /= dispersion
         return products

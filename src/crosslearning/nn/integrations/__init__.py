@@ -8,8 +8,8 @@ from __future__ import annotations
 from torch import nn
 from torch.optim import Optimizer
 
-from crosslearning.nn._optimizers import step_size
 from crosslearning.nn._task_models import TaskModels
+from crosslearning.nn._training import step_size
 
 
 def task_models(module: nn.Module) -> list[TaskModels]:

@@ -6,15 +6,18 @@ differ by at most :math:`\varepsilon` (``max_gap``): a ball of *radius* ``max_ga
 free centre. 0 is consensus, ``inf`` is agnostic. Corrections to the paper are noted in place.
 """
 
-from crosslearning.paper.gaussian.error import (
+from crosslearning.paper.gaussian.means import (
     MonteCarlo,
+    TwoMeans,
     beneficial_from,
     best_max_gap,
+    cross_means,
+    james_stein,
     monte_carlo,
     mse,
     mse_derivative,
+    two_means,
 )
-from crosslearning.paper.gaussian.estimators import TwoMeans, cross_means, james_stein, two_means
 
 __all__ = [
     "MonteCarlo", "TwoMeans", "beneficial_from", "best_max_gap", "cross_means", "james_stein",

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.files import replacing, write_json
-from crosslearning.paper.gaussian._checks import number
-from crosslearning.paper.gaussian.error import (
+from crosslearning.paper.gaussian.means import (
     beneficial_from,
     best_max_gap,
     monte_carlo,
     mse,
     mse_derivative,
+    number,
 )
 
 _COLUMNS = ("max_gap", "mse", "monte_carlo", "standard_error")
@@ -46,12 +46,6 @@ class GaussianConfig:
                     f"`{name}` must be at least {least} and below 2**63; got "
                     f"{getattr(self, name)}. The default is {getattr(type(self), name)}."
                 )
-        if not all(1e-70 < length < 1e70 for length in (self.gap or 1.0, self.sigma_m)):
-            raise ValueError(
-                "`gap` and `sigma` over the root of `samples` must be between 1e-70 and 1e70, as "
-                f"their fourth powers are needed; got {self.gap:g} and {self.sigma_m:g}. "
-                "Choose another unit of length."
-            )
 
     @property
     def sigma_m(self) -> float:

@@ -10,8 +10,11 @@ from __future__ import annotations
 import math
 import tomllib
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from crosslearning.archive import to_json
+from crosslearning.files import write_json
 from crosslearning.images.settings import TrainingSettings
 
 if TYPE_CHECKING:
@@ -31,9 +34,13 @@ def run(
     """Call `crosslearning.images.train`; add ``improvement`` and ``reported`` to the results."""
     from crosslearning.images import train
 
-    options = {"keep_models": False, **options}
-    options["more"] = lambda results: {"improvement": improvement(results), "reported": reported()}
-    return train(data, folder, config, **options)
+    results = train(data, folder, config, **{"keep_models": False, **options})
+    results |= {
+        "improvement": to_json(improvement(results), digits=6, infinity=True),
+        "reported": reported(),
+    }
+    write_json(Path(folder) / "results.json", results)
+    return results
 
 
 def shipped_config(name: Literal["paper", "pictures32"]) -> TrainingSettings:

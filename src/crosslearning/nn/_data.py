@@ -1,24 +1,145 @@
-"""Which rows of each task a step takes, computed from the number of the step without state.
+"""The data of the tasks, and which rows of each task a step takes.
 
 The rows of a task form one endless sequence of permutations, each with its own seed. A step takes
-the next piece of it.
+the next piece of it, computed from the number of the step without state.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import torch
+from torch.utils.data import DataLoader, IterableDataset, default_collate
 
-from crosslearning.nn._checks import check_counts
 from crosslearning.nn._ranks import Ranks
 from crosslearning.nn._seeds import derive, seed_globals
-from crosslearning.nn._sources import Batches, Collated, Pair, RowSource, Source
 
 Augment = Callable[[Any, torch.Generator], Any]
+Batch = tuple[Any, Any]
+
+_SAMPLE = 16  # rows that represent data loaded row by row
+
+
+def check_counts(*, least: int = 1, **values: object) -> None:
+    """Refuse numbers of rows, steps or the like that are not whole, or too small."""
+    for name, value in values.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise ValueError(f"`{name}` must be a whole number of at least {least}; got {value!r}.")
+
+
+class Pair:
+    """Two tensors of equal length."""
+
+    def __init__(self, x: Any, y: Any) -> None:
+        self.x, self.y = torch.as_tensor(x), torch.as_tensor(y)
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def batch(self, indices: torch.Tensor) -> Batch:
+        return self.x.index_select(0, indices), self.y.index_select(0, indices)
+
+
+class Collated:
+    """A map-style dataset, whose items are pairs."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def batch(self, indices: torch.Tensor) -> Batch:
+        x, y = default_collate([self.dataset[index] for index in indices.tolist()])
+        return x, y
+
+
+class Batches:
+    """A DataLoader, iterated repeatedly, with its own order and batch size."""
+
+    def __init__(self, loader: Any) -> None:
+        self.loader = loader
+        self._at: tuple[int, int] | None = None
+        self._iterator: Iterator[Batch] = iter(())
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def number(self, index: int, seed: int) -> Batch:
+        """Return one batch of the pass with this seed; going back starts a new pass."""
+        at = self._at
+        if at is None or at[0] != seed or at[1] > index:
+            seed_globals(seed)
+            if self.loader.generator is not None:
+                self.loader.generator.manual_seed(seed)
+            self._iterator, at = iter(self.loader), (seed, 0)
+        for _ in range(at[1], index):
+            next(self._iterator)
+        self._at = seed, index + 1
+        x, y = next(self._iterator)
+        return x, y
+
+
+Source = Any  # one of these, or an object of the user with a length and `batch(indices)`
+
+
+def as_sources(data: Any, name: str = "data") -> dict[Hashable, Source]:
+    """Wrap the data of every task as indexable rows or as a stream of batches."""
+    if not isinstance(data, Mapping):
+        raise ValueError(
+            f"`{name}` must be a mapping from task to data; got {type(data).__name__}. "
+            'Use {"north": (x, y), ...}.'
+        )
+    sources = {}
+    for task, part in data.items():
+        source = _recognised(part)
+        if source is None:
+            raise ValueError(
+                "The data of a task must be a pair (x, y), an object with a length and "
+                "`batch(indices)`, a map-style dataset or a DataLoader; "
+                f"got {type(part).__name__} for task {task!r} in `{name}`."
+            )
+        if isinstance(source, Pair) and len(source.x) != len(source.y):
+            raise ValueError(
+                f"Inputs and targets must have the same number of rows; task {task!r} has "
+                f"{len(source.x)} and {len(source.y)} in `{name}`."
+            )
+        if len(source) == 0:
+            raise ValueError(
+                f"Every task needs at least one row; task {task!r} has none in `{name}`. "
+                "Omit the task: the centre is the model for tasks without data."
+            )
+        sources[task] = source
+    return sources
+
+
+def _recognised(data: Any) -> Source | None:
+    if isinstance(data, (tuple, list)):
+        return Pair(*data) if len(data) == 2 else None
+    if not isinstance(data, Sized) or isinstance(data, IterableDataset):
+        return None
+    if isinstance(data, DataLoader):
+        return None if isinstance(data.dataset, IterableDataset) else Batches(data)
+    if hasattr(data, "batch"):
+        return data
+    return Collated(data) if hasattr(data, "__getitem__") else None
+
+
+def digest(source: Source) -> str | None:
+    """Return a fingerprint of tensors, or of a sample of other rows; None for a loader."""
+    if isinstance(source, Batches):
+        return None
+    some = torch.arange(len(source))
+    if not isinstance(source, Pair):
+        some = some[:: max(1, len(source) // _SAMPLE)][:_SAMPLE]
+    sha = hashlib.sha256()
+    for part in source.batch(some):
+        sha.update(torch.as_tensor(part).detach().cpu().contiguous().numpy().tobytes())
+    return sha.hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -48,10 +169,7 @@ def schedule(
     sampling: Literal["cycle", "proportional"],
     ranks: Ranks | None = None,
 ) -> Schedule:
-    """Plan the epochs; see :func:`crosslearning.nn.fit` for what the arguments mean.
-
-    With ranks, the sources are those of the local tasks, and the plan is for all.
-    """
+    """Plan the epochs of all tasks, given the sources of the local ones; see :func:`fit`."""
     if sampling not in ("cycle", "proportional"):
         raise ValueError(f"`sampling` must be 'cycle' or 'proportional'; got {sampling!r}.")
     if batch_size is not None:
@@ -83,8 +201,6 @@ class TaskBatch(NamedTuple):
 
 
 class Feed:
-    """The batches of every step."""
-
     def __init__(
         self,
         sources: Mapping[Hashable, Source],
@@ -157,7 +273,7 @@ class Feed:
             seed_globals(self._seed("dataset", task, step))
         return source.batch(self._rows(task, source, start, stop))
 
-    def _rows(self, task: Hashable, source: RowSource, start: int, stop: int) -> torch.Tensor:
+    def _rows(self, task: Hashable, source: Source, start: int, stop: int) -> torch.Tensor:
         pieces = []
         while start < stop:
             number, first = divmod(start, len(source))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from numbers import Real
@@ -32,7 +31,7 @@ _ENOUGH = 1e-3  # gain in log evidence that does not matter to a metric
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class CrossLinearModel(LinearModel):
-    """Exact solutions for a ridge strength and a tether."""
+    """Exact solutions for ``_knobs()``: ridge strength, radius, stiffness and tension."""
 
     metric: str | ArrayLike = "standard"
     task_weights: str = "samples"
@@ -43,10 +42,6 @@ class CrossLinearModel(LinearModel):
         "task_weights": [StrOptions({"samples", "equal"})],
     }
     _remedy = "Raise `max_iter` or `tol`, or add a ridge term with `alpha`."
-
-    @abstractmethod
-    def _knobs(self) -> tuple[float, PerBlock, PerBlock, PerBlock]:
-        """Ridge strength, radius, stiffness and tension to use."""
 
     def _scaling_of(self, data: Data) -> Scaling:
         return super()._scaling_of(self._reduced(data))

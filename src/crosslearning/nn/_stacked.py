@@ -14,13 +14,13 @@ from torch.nn.utils import parameters_to_vector
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from crosslearning.coupling import Status, Storage, couple
+from crosslearning.nn._data import Feed
 from crosslearning.nn._evaluation import in_order, mode
-from crosslearning.nn._flat_members import dtype_storage
-from crosslearning.nn._optimizers import ELEMENTWISE, advance, learning_rate, make_scheduler
-from crosslearning.nn._sampling import Feed
+from crosslearning.nn._members import dtype_storage
 from crosslearning.nn._seeds import build, forked_generators
-from crosslearning.nn._vmap import StackedFeed, is_layered, is_of_torch
-from crosslearning.nn.sweeps._settings import Plan, Setting
+from crosslearning.nn._sweep_runs import Plan, Setting
+from crosslearning.nn._training import advance, learning_rate, make_scheduler
+from crosslearning.nn._vmap import ELEMENTWISE, StackedFeed, is_layered, is_of_torch
 from crosslearning.tether import Array, Tether
 
 
@@ -82,9 +82,7 @@ def _train(plan: Plan, stack: Stack, feeds: list[StackedFeed], steps: int) -> Ar
         batches = zip(*(feed.step(step) for feed in feeds), strict=True)  # inputs, and targets
         losses = stack.take_gradients(losses_of, *(torch.stack(one, dim=1) for one in batches))
         optimizer.step()
-        since = in_epoch % plan.project_every + 1
-        if since == plan.project_every or in_epoch + 1 == steps:
-            stack.project(since * learning_rate(optimizer), step // steps)
+        stack.project(learning_rate(optimizer), step // steps)
         total = losses + (total if in_epoch else 0.0)
         if in_epoch + 1 == steps:
             advance(scheduler, float("nan"))  # none that depends on a score
@@ -161,7 +159,6 @@ class Stack:
         return losses.detach().view(len(self.tasks), -1)
 
     def project(self, step_size: float, epoch: int) -> None:
-        """Project every run, as :meth:`TaskModels.project` does one."""
         with torch.no_grad():
             steps = couple(
                 self,
@@ -190,7 +187,6 @@ class Stack:
         self.thetas.lerp_(self.center, pulls.view(*self.thetas.shape[:-1], 1))
 
     def distances(self) -> Array:
-        """Distances to the centres, of shape (n_runs, n_tasks)."""
         norms = torch.linalg.vector_norm(self._differences(), dim=-1, dtype=torch.float64)
         return np.asarray(norms.T.cpu().numpy())
 

@@ -1,0 +1,418 @@
+"""Linear models for related tasks with a learned geometry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from numbers import Number, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from crosslearning.convex.families import FAMILIES, REGISTRY, Ordinal
+from crosslearning.convex.predict import linear_scores
+from crosslearning.convex.sums.passes import Passed
+from crosslearning.convex.sums.statistics import Statistics
+from crosslearning.convex.sums.table import TaskTable
+from crosslearning.linear._bayesian import CrossBayesianModel
+from crosslearning.linear._bayesian_regression import FARTHEST, BayesianRegression
+from crosslearning.linear._estimator import ClassTarget
+from crosslearning.tether import Array
+
+
+class CrossBayesianRidge(BayesianRegression):
+    r"""Linear regressions for related tasks that learn how much the tasks differ.
+
+    .. math::
+
+        y = x^\top \theta_i + \text{noise}(\sigma^2), \qquad
+        \theta_i \sim N(\beta, \Sigma), \qquad \beta \sim N(0, \tau^2 I)
+
+    :math:`\theta_i` holds the coefficients and the intercept of task i. The covariance between
+    tasks, :math:`\Sigma`, the noise and the prior of the centre maximise the evidence (marginal
+    likelihood): the probability of the targets with all parameters integrated out. The models are
+    posterior means. A finite ``epsilon`` adds a hard bound, solved exactly. A fit takes one pass
+    over the rows and about ten evaluations of O(n_tasks · n_features³) operations.
+
+    Parameters
+    ----------
+    epsilon : float or one for each level, default=inf
+        Largest distance to the centre, in standard deviations between tasks; 0 pools them. Of
+        groups within groups, to the parent: one number for all levels, or one each, outermost
+        first.
+    covariance : {"auto", "block", "diagonal", "full", "levels", "pooled", "separate"}
+        Structure of :math:`\Sigma`: one variance for the coefficients of each block and one for
+        intercepts; one for each coefficient; or a full matrix, shrunk towards its diagonal. "auto",
+        the default, chooses by evidence, with a penalty for the number of parameters. The last
+        three are baselines: tasks that differ only in their intercepts, one model for all, and
+        separate models, which share only the size of their coefficients.
+    blocks : array of shape (n_features,), optional
+        Label of the block of each feature, such as those of :class:`SplineFeatures`; one block by
+        default. Each has its own :math:`\tau`, and with ``covariance="block"`` its own variance
+        between tasks.
+    fit_intercept, standardize, task_column
+        As in :class:`CrossRidge`; `task_column` may be a list of columns, outermost first.
+    tol : float, default=1e-6
+        Gain in log evidence below which the search for variances ends.
+    max_iter : int, default=500
+        Largest number of evaluations of the evidence, and of Newton steps under a bound.
+
+    Attributes
+    ----------
+    coef_, coef_sd_, intercept_ : array of shape (n_tasks, n_features), twice, (n_tasks,)
+        Coefficients of each task, their posterior standard deviations, and intercepts.
+    center_coef_, center_coef_sd_, center_intercept_ : array of shape (n_features,), twice, float
+        The centre, which predicts new tasks, and its posterior standard deviations.
+    task_sd_, task_intercept_sd_ : array of shape (n_features,), float
+        Standard deviation between tasks of each coefficient, and of the prediction at the mean
+        features; 0 if all tasks are alike.
+    noise_sd_ : float
+        Standard deviation of the noise.
+    distances_, forces_ : array of shape (n_tasks,)
+        Distance of each task to the centre, in standard deviations between tasks, and rate at which
+        its log-likelihood would rise if its bound were relaxed.
+    epsilon_, epsilon_max_ : float
+        The bound, and the smallest bound that has no effect.
+    log_evidence_, structure_ : float, str
+        Log evidence, and the chosen structure of the covariance.
+    covariance_, center_sd_ : array of shape (n_parameters, n_parameters), (n_features,)
+        :math:`\Sigma`, the intercept last, and :math:`\tau`, for standardised features.
+    center_covariance_, task_covariances_ : array of shape (..., n_parameters, n_parameters)
+        Posterior covariances of centre and tasks, for standardised features, without the bound.
+    task_variance_law_ : array of shape (3, n_parameters)
+        How well the diagonal of `covariance_` is determined: estimates, offsets and degrees of
+        freedom, from which :meth:`summary` has its intervals.
+    groups_, level_names_ : list of array, list of str
+        Of groups within groups: labels of the groups of each level but the innermost, outermost
+        first, and names of all levels. Labels of tasks and groups are tuples.
+    group_coef_, group_intercept_, group_covariances_, group_distances_ : list of array
+        Models of the groups, by level as `groups_`, which predict new tasks in them; covariances
+        of the parameters of such tasks; and distances of groups to their parents.
+    calibration_ : array
+        Studentised errors of left-out rows, for conformal intervals; empty after a fit from sums.
+    kkt_residual_, n_iter_, status_ : float, int, str
+        Relative residual of the optimality conditions, evaluations of the evidence, and how the
+        search for the variances ended.
+    tasks_, n_features_in_, feature_mean_, feature_scale_, target_mean_, and all others
+        As in :class:`CrossRidge`.
+
+    Notes
+    -----
+    Tasks within groups, such as schools in districts, have `tasks` of several columns, outermost
+    first. A school's parameters then vary around its district's, and those around the centre, each
+    level with its own diagonal covariance (``covariance`` is "auto", "block", "diagonal", "levels"
+    or "pooled"). `task_sd_`, `task_intercept_sd_`, `covariance_`, `epsilon_` and `epsilon_max_`
+    get a first axis of levels, outermost first. A new school in a known district is predicted by
+    the district's model, a new district by the centre, each with its variance.
+
+    Examples
+    --------
+    >>> from crosslearning import CrossBayesianRidge
+    >>> from crosslearning.datasets import load_hsb82
+    >>> pupils = load_hsb82()
+    >>> model = CrossBayesianRidge().fit(pupils.X, pupils.y, tasks=pupils.tasks)
+    >>> model.predict(pupils.X[:2], tasks=pupils.tasks[:2]).round(1)
+    array([7.4, 9.5])
+    >>> lower, upper = model.predict_interval(pupils.X[:2], tasks=[9999] * 2)  # a new school
+    >>> (upper - lower).round(0)
+    array([21., 21.])
+    """
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class CrossBayesianGLM(BayesianRegression):
+    """Generalised linear models for related tasks that learn how much the tasks differ.
+
+    Like :class:`CrossBayesianRidge`, for other targets, by Laplace's approximation of the
+    evidence (a variational one for ``family="student"``). Predictions are means over the
+    posterior. Coefficients are those of the posterior mode; for ``family="poisson"`` without a
+    bound, means of the Gaussian nearest to the posterior, so that predicted counts nearly add up to
+    the observed ones. A finite `epsilon`, however large, gives the mode, whose largest distance
+    `epsilon_max_` is.
+
+    Parameters
+    ----------
+    family : {"gaussian", "student", "poisson", "negative-binomial", "gamma", "tweedie", "quantile"}
+        Distribution of the targets: real, the default; real with outliers; counts, possibly
+        overdispersed (quasi-likelihood); counts whose variance grows with the square of the mean;
+        positive, with a standard deviation proportional to the mean; and nonnegative with many
+        zeros. These four have a logarithmic link. "quantile" predicts a quantile of real targets
+        (see Notes).
+    df : float, default=4.0
+        Degrees of freedom of ``family="student"``.
+    power : float, default=1.5
+        Power of the mean in the variance of ``family="tweedie"``; between 1 and 2.
+    quantile : float, default=0.5
+        Level of ``family="quantile"``, between 0 and 1.
+    epsilon, covariance, blocks, tol, max_iter, and all others
+        As in :class:`CrossBayesianRidge`.
+
+    Attributes
+    ----------
+    coef_, intercept_, coef_sd_, center_coef_, center_intercept_, task_sd_, task_intercept_sd_
+        As in :class:`CrossBayesianRidge`, for the linear predictor.
+    noise_sd_ : float
+        Square root of the family's dispersion; 1 for "quantile".
+    overdispersion_ : float
+        Of ``family="negative-binomial"``, learned by evidence: the variance of a count is
+        mean + overdispersion · mean².
+    target_scale_ : float
+        Noise of a robust fit, the unit of `covariance_`, for ``family="quantile"``; otherwise 1.
+    largest_mean_ : float
+        Upper limit of means under a logarithmic link, 1.25 times the largest target (per unit of
+        exposure), since an exponential extrapolates badly.
+    tasks_, distances_, forces_, epsilon_, log_evidence_, covariance_, and all others
+        As in :class:`CrossBayesianRidge`.
+
+    Notes
+    -----
+    ``family="quantile"`` minimises the check loss (the negative log density of an asymmetric
+    Laplace distribution), convolved with a logistic kernel whose scale is a tenth of the noise of a
+    robust fit, ``family="student"``. That fit also sets the weight of the loss against the
+    differences between tasks. Finally all intercepts are shifted so that of the training targets,
+    each left out of its own prediction, the share `quantile` lies below. ``return_std`` gives the
+    uncertainty of the quantile, `score` is :func:`sklearn.metrics.d2_pinball_score`, and the ends
+    of an interval are the predictions of two models.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> tasks = np.repeat(np.arange(50), 20)
+    >>> X = rng.normal(size=(1000, 1))
+    >>> counts = rng.poisson(np.exp(0.5 * X[:, 0] + rng.normal(size=50)[tasks]))
+    >>> model = CrossBayesianGLM("poisson").fit(X, counts, tasks=tasks)
+    >>> print(model.center_coef_.round(1), round(model.task_intercept_sd_, 0))
+    [0.5] 1.0
+    """
+
+    family: str = field(default="gaussian", kw_only=False)
+    df: float = 4.0
+    power: float = 1.5
+    quantile: float = 0.5
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **BayesianRegression._parameter_constraints,
+        "family": [StrOptions(set(FAMILIES))],
+        "df": [Interval(Real, 0, None, closed="neither")],
+        "power": [Interval(Real, 1, 2, closed="neither")],
+        "quantile": [Interval(Real, 0, 1, closed="neither")],
+    }
+
+    def fit_passes(
+        self,
+        statistics: Statistics,
+        passed: Passed,
+        largest: float,
+        *,
+        learn_from: int | None = None,
+    ) -> Self:
+        """Fit a Poisson or Tweedie family from 10 to 20 passes over rows.
+
+        `largest` is the largest target; the others are as in
+        :meth:`CrossBayesianLogisticRegression.fit_passes`.
+        """
+        if not REGISTRY[self.family].by_passes:
+            able = " or ".join(repr(name) for name in FAMILIES if REGISTRY[name].by_passes)
+            raise ValueError(
+                f"Fitting by passes needs family={able}; got {self.family!r}. Fit 'gaussian' with "
+                "`fit_statistics`, and others from rows."
+            )
+        self._check_statistics(statistics)
+        self.target_mean_, self.target_scale_ = 0.0, 1.0
+        self._fit_passes(statistics, passed, learn_from)
+        self.calibration_, self.largest_mean_ = np.empty(0), FARTHEST * largest
+        return self
+
+    def _measure(self) -> Callable[..., float]:
+        """Return R² or, for a quantile, D² of the pinball loss."""
+        if self.family != "quantile":
+            return super()._measure()
+        from sklearn.metrics import d2_pinball_score
+
+        return partial(d2_pinball_score, alpha=self.quantile)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
+    r"""Logistic regressions for related tasks that learn how much the tasks differ.
+
+    Like :class:`CrossBayesianRidge`, for two or more classes, by Laplace's approximation of the
+    evidence. Probabilities are averaged over the Gaussian that is nearest to the posterior, and
+    coefficients are its means, so that probabilities nearly add up to the number of cases. A task
+    may lack some of the classes. With a finite `epsilon`, however large, coefficients are those of
+    the posterior mode, whose largest distance `epsilon_max_` is.
+
+    Parameters
+    ----------
+    ordered : bool, default=False
+        Whether the classes are grades of one thing: a cumulative logit model with one score, and
+        thresholds that all tasks share. A class of higher order has a higher score. Targets are
+        then numbers, or an ordered pandas Categorical, whose categories give the order.
+    epsilon, covariance, blocks, tol, max_iter, and all others
+        As in :class:`CrossBayesianRidge`.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The classes, in order.
+    thresholds_ : array of shape (n_classes - 1,)
+        Of three or more ordered classes: the log-odds of at most a class are its threshold minus
+        the linear predictor.
+    threshold_covariance_, threshold_slopes_ : array
+        Of these, the covariance of all thresholds but the first, which the intercept moves, and the
+        derivatives of the parameters of each task and, last, the centre by them.
+    coef_, intercept_, center_coef_, center_intercept_
+        As in :class:`CrossLogisticRegression`.
+    coef_sd_, center_coef_sd_, task_sd_, task_intercept_sd_
+        Of the same shapes as `coef_`, `center_coef_` twice, and `center_intercept_`.
+    tasks_, distances_, forces_, epsilon_, log_evidence_, covariance_, and all others
+        As in :class:`CrossBayesianRidge`.
+
+    Examples
+    --------
+    >>> from crosslearning import CrossBayesianLogisticRegression
+    >>> from crosslearning.datasets import load_hsb82
+    >>> pupils = load_hsb82()
+    >>> model = CrossBayesianLogisticRegression(covariance="block")
+    >>> model = model.fit(pupils.X, pupils.y > 15, tasks=pupils.tasks)
+    >>> model.coef_.shape
+    (160, 1, 3)
+    """
+
+    ordered: bool = False
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **CrossBayesianModel._parameter_constraints,
+        "ordered": ["boolean"],
+    }
+
+    def _check_rows(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> TaskTable:
+        if self.ordered and y is not None:
+            self.classes_ = grades_of(y)  # the validated target is an array, without categories
+            self._refuse_one_class()
+        return super()._check_rows(X, y, tasks, sample_weight)
+
+    def _learn_target(self, y: NDArray[Any], weights: Array) -> None:
+        if not self.ordered:
+            super()._learn_target(y, weights)
+
+    def _measure(self) -> Callable[..., float]:
+        """Accuracy; scikit-learn's refuses grades such as 0.5."""
+        return accuracy if self.ordered else super()._measure()
+
+    def fit_passes(
+        self,
+        statistics: Statistics,
+        passed: Passed,
+        classes: ArrayLike,
+        *,
+        learn_from: int | None = None,
+    ) -> Self:
+        """Fit from 10 to 20 passes over rows that need not fit into memory.
+
+        Parameters
+        ----------
+        statistics : Statistics
+            Of all rows; the target is the position of a row's class in `classes`.
+        passed : callable
+            Takes a ``Pass`` and returns the sum, over all parts of the rows, of its
+            ``sums(X, y, tasks)``, where tasks are positions in ``statistics.labels``.
+        classes : array of shape (n_classes,)
+            The classes, sorted.
+        learn_from : int, optional
+            Learn variances from at most that many evenly spaced tasks.
+        """
+        if self.ordered:
+            raise ValueError(
+                "Fitting by passes needs ordered=False. Fit ordered classes from rows."
+            )
+        self._check_statistics(statistics)
+        self.classes_ = np.asarray(classes)
+        if not np.array_equal(self.classes_, np.unique(self.classes_)):
+            raise ValueError(
+                f"`classes` must be sorted and distinct; got {self.classes_.tolist()}. Sort them."
+            )
+        self._fit_passes(statistics, passed, learn_from)
+        return self
+
+    def decision_function(self, X: ArrayLike, tasks: ArrayLike | str | None = None) -> Array:
+        """Return log-odds of the second of two classes, or log-probabilities of more classes.
+
+        Parameters are those of `predict`.
+        """
+        logs = self._class_scores(X, tasks)
+        return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
+
+    def _class_scores(self, X: Any, tasks: Any) -> Array:
+        """Logarithms of the predictive probabilities, finite where these are 0 to rounding."""
+        predictor, features, codes = self._predictor(X, tasks)
+        probabilities = predictor.probabilities(features, codes)
+        return np.asarray(np.log(np.maximum(probabilities, np.finfo(np.float64).tiny)))
+
+    def _fit(self, rows: TaskTable, offset: Array | None = None) -> None:
+        counted = np.bincount(rows.y, rows.weights, len(self.classes_))
+        if not counted.all():
+            raise ValueError(
+                "Every class needs a row with positive weight; class "
+                f"{self.classes_[counted.argmin()]!r} has none. Drop its rows."
+            )
+        if self.ordered and not self.fit_intercept:
+            raise ValueError("Ordered classes need fit_intercept=True, which moves the thresholds.")
+        self._fit_likelihood(rows, offset)
+        if isinstance(self._family(), Ordinal):
+            self._learn_threshold_slopes(rows)
+            self._store_deviations()
+
+    def _learn_threshold_slopes(self, rows: TaskTable) -> None:
+        """Learn how parameters follow the thresholds, all but the first, and how certain these are.
+
+        If the thresholds move, a unit moves with its parent, by its gain, and by -V B: V is its
+        covariance given the parent, and B holds the curvatures by its parameters and thresholds.
+        """
+        score = linear_scores(vars(self), rows.X, rows.tasks)[:, 0]
+        by_row, information = self._family().threshold_curvatures(rows.y, score, rows.weights)
+        columns = rows.weights[:, None] * self._scaling().columns(rows.X, intercept=True)
+        B = np.zeros((rows.n_tasks, columns.shape[1], by_row.shape[1]))
+        np.add.at(B, rows.tasks, columns[:, :, None] * by_row[:, None])
+        gains, parents = self._gains, self._hierarchy().parents
+        levels, moves = self.covariance_.reshape(-1, *self.center_covariance_.shape)[::-1], []
+        for level, between in enumerate(levels):
+            moves.append(-gains[level] @ between @ B)
+            information = information + np.sum(B.swapaxes(1, 2) @ moves[-1], axis=0)
+            above = np.zeros((parents[level].max() + 1, *B.shape[1:]))
+            np.add.at(above, parents[level], gains[level].swapaxes(1, 2) @ B)
+            B = above
+        slopes = center = -self.center_covariance_ @ B
+        self.threshold_covariance_ = np.linalg.inv(information + (B.swapaxes(1, 2) @ center)[0])
+        for level in reversed(range(len(levels))):
+            slopes = moves[level] + gains[level] @ slopes[parents[level]]
+        self.threshold_slopes_ = np.concatenate([slopes, center])
+
+
+def grades_of(y: Any) -> NDArray[Any]:
+    """Return the distinct grades in their order: that of an ordered Categorical, or of numbers.
+
+    >>> grades_of(pd.Categorical(["low", "high"], ["low", "high"], ordered=True)).tolist()
+    ['low', 'high']
+    """
+    dtype = getattr(y, "dtype", None)
+    if isinstance(dtype, pd.CategoricalDtype) and dtype.ordered:
+        return np.asarray(pd.Categorical(y).remove_unused_categories().categories)
+    distinct = pd.unique(np.ravel(y))
+    other = [value for value in distinct if not isinstance(value, Number | np.bool_)]
+    if other:
+        raise ValueError(
+            "With ordered=True the classes need an order, and text has none; got "
+            f"{other[0]!r}. Pass an ordered pandas Categorical, or numbers."
+        )
+    return np.sort(distinct)
+
+
+def accuracy(y: Any, predicted: Any, sample_weight: Any = None) -> float:
+    """Return the share of targets that are predicted, whatever their type."""
+    return float(np.average(np.asarray(y) == predicted, weights=sample_weight))
