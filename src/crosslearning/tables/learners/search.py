@@ -47,7 +47,6 @@ _WIDEST = 100  # features, beyond which curves are not tried by default
 _COSTLY = 2e7  # tasks × coefficients³, beyond which a base is not tried if fits are iterated
 _WORTH = 2.0  # gain in log evidence for which means of tasks are tried
 _HEAVY = 0.0  # excess kurtosis of errors, beyond which robust models are tried
-_FEWEST_ROWS = 60  # for trees
 _CONSTANT = 1e-9  # share of the variance of a column that is within tasks, or between them
 _FEWEST_TASKS = 2_000  # to compare models by sums,
 _MOST_NUMBERS = 10**7  # in which there are at most so many numbers, unless tasks are the fewest
@@ -65,7 +64,7 @@ class Bases:
         self.notes: list[str] = []
         self.boosting = Boosting(rows, splits, family, seed)
         n, p = rows.X.shape
-        self.trees = base in ("auto", "boosting") and n >= _FEWEST_ROWS and family != "quantile"
+        self.trees = base in ("auto", "boosting") and family != "quantile"
         self.trees = self.trees and self._trees_can_be_grown()
         if base == "auto" and p > _WIDEST:
             self.notes.append(f"curves were not tried, since there are {p} features")
