@@ -18,7 +18,13 @@ from crosslearning.archive import read_archive, to_json, write_archive
 from crosslearning.convex.predict import Residuals
 from crosslearning.convex.sums.columns import Curves
 from crosslearning.files import replacing, write_json
-from crosslearning.tables.columns import check_names, require_columns, time_values
+from crosslearning.tables.columns import (
+    as_numbers,
+    check_names,
+    class_codes,
+    require_columns,
+    time_values,
+)
 from crosslearning.tables.encoder import (
     TableEncoder,
     TaskLevels,
@@ -30,8 +36,6 @@ from crosslearning.tables.findings import Findings, Horizon
 from crosslearning.tables.forecast import (
     Basis,
     Rotation,
-    Score,
-    Scorer,
     TaskMeans,
     forecast,
     is_in_fit,
@@ -40,6 +44,7 @@ from crosslearning.tables.forecast import (
     with_intervals,
 )
 from crosslearning.tables.learners.trees import Trees
+from crosslearning.tables.metrics import Predictions, metric_of
 from crosslearning.tables.reading import (
     Files,
     Source,
@@ -456,3 +461,63 @@ def predict_files(
             write(table)
     predicted.score = scorer.score
     return predicted
+
+
+class Score(NamedTuple):
+    """Name of a metric, score, and number of rows that were scored."""
+
+    metric: str
+    score: float
+    rows: int
+
+
+class Scorer:
+    """Scores rows with a target, also in chunks: mean over tasks.
+
+    New tasks count each; rows without a label count as one task. `weighted` is a column of weights,
+    if the table has it.
+    """
+
+    def __init__(self, model: TableModel, weighted: str | None = None) -> None:
+        self.weighted = weighted
+        kind = "regression" if model.classes is None else "classification"
+        self.model, self.metric = model, metric_of(model.metric, kind, model.quantile)
+        self.new: dict[str, int] = {}  # numbers of new tasks
+        self.n_tasks, self.rows = len(model.state["fitted"]["tasks_"]), 0
+        self.sums, self.weights = np.zeros(self.n_tasks), np.zeros(self.n_tasks)
+
+    def add(self, frame: pd.DataFrame) -> None:
+        """Score some rows; an area under a curve cannot be added up from chunks."""
+        model = self.model
+        if model.target not in frame.columns or not frame[model.target].notna().any():
+            return
+        rows = frame[frame[model.target].notna()].reset_index(drop=True)
+        mark = model.encoder.marks.get(model.target)
+        y: NDArray[Any]
+        if model.classes is None:
+            y = as_numbers(rows[model.target], mark)
+            rows, y = rows[~np.isnan(y)], y[~np.isnan(y)]
+        else:
+            y = model.classes[class_codes(rows[model.target], model.classes, mark)]
+        X, codes = model.encode(rows)
+        predicted = Predictions.of(predictions(model.state, X, codes), model.classes)
+        new = ~is_in_fit(model.state, codes)
+        names = model.written_labels(rows[new]).astype(object).map(str)  # or "None"
+        codes[new] = [self.new.setdefault(n, self.n_tasks + len(self.new)) for n in names]
+        n_tasks = self.n_tasks + len(self.new)
+        self.sums.resize(n_tasks, refcheck=False)
+        self.weights.resize(n_tasks, refcheck=False)
+        row_weights = model.encoder.weights(rows, self.weighted)
+        scores, weights = self.metric.of_tasks(y, predicted, row_weights, codes, n_tasks)
+        self.sums += np.where(np.isfinite(scores), scores * weights, 0.0)
+        self.weights += np.where(np.isfinite(scores), weights, 0.0)
+        self.rows += len(y)
+
+    @property
+    def score(self) -> Score | None:
+        """Score of all rows, if one has a target."""
+        scored = self.weights > 0
+        if not self.rows:
+            return None
+        score = float(np.mean(self.sums[scored] / self.weights[scored])) if scored.any() else np.nan
+        return Score(self.metric.words, self.metric.reported(score), self.rows)
