@@ -121,7 +121,7 @@ def _predict_table(folder: Path, tables: list[str], coverage: float | None, out:
         )
     if len(tables) > 1:
         raise ValueError(f"Only one table can be predicted at a time; got {len(tables)}.")
-    options = {} if coverage is None else {"coverage": coverage}
+    options: dict[str, Any] = {} if coverage is None else {"coverage": coverage}
     if tables[0] != "-" and is_large(tables[0]):
         with _until_closed():
             return predict_files(
