@@ -56,9 +56,10 @@ def test_models_are_compared_as_in_memory(tmp_path, capsys, monkeypatch):
     line = ["fit", "x", "--task", "shop", "--target", "sales", "--metric", "accuracy"]
     line += ["--base", "linear", "--folds", "2"]
     assert main([*line, "--holdout", "later.csv"]) == 0
-    assert "held-out table" in capsys.readouterr().out
+    assert "On the 50 rows of the held-out table: " in capsys.readouterr().out
     page = Path("crosslearning-x/report.html").read_text()
     assert "Can the predictions be trusted?" in page
+    assert "On the 50 rows of the held-out table, the chosen model has " in page
     model = TableModel.load("crosslearning-x")
     large = json.loads(Path("crosslearning-x/results.json").read_text())
     memory = fit_table(frame, **FEW_FOLDS, metric="accuracy", base="linear")

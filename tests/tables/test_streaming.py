@@ -232,6 +232,7 @@ def test_of_many_tasks_the_ends_and_some_are_listed(tmp_path, monkeypatch):
     model.save(tmp_path / "out")
     page = report.write(tmp_path / "out").read_text()
     assert "300\xa0tasks: a model" in page
+    assert "tasks in the middle are omitted here." in page
     assert len(model.predict(frame.head(7))) == 7
 
 

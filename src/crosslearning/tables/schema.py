@@ -244,7 +244,6 @@ class Schema:
         written, labels, levels = survey.tasks(text_labels=text_labels)
         if levels is not None:
             levels.check()
-        kinds = (features.of(kind) for kind in ("number", "category", "date"))
         numeric = target.classes is None or target.classes.dtype.kind in "fi"
         marked = [target.name if numeric else None, settings.weights]
         in_time = {} if settings.time is None else _in_time(survey, settings.time)
@@ -253,7 +252,13 @@ class Schema:
             target=target,
             features=features,
             metric=metric_of(settings.metric, target.kind, settings.level),
-            encoder=TableEncoder.of(survey.sample, *kinds, marked=list(filter(None, marked))),
+            encoder=TableEncoder.of(
+                survey.sample,
+                numbers=features.of("number"),
+                categories=features.of("category"),
+                dates=features.of("date"),
+                marked=[name for name in marked if name],
+            ),
             written=written,
             labels=labels,
             levels=levels,

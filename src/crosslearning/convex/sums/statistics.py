@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from crosslearning.convex.sums.cells import Cells
 from crosslearning.convex.sums.columns import Scaling
-from crosslearning.convex.sums.rows import Moments
+from crosslearning.convex.sums.rows import Moments, checked_weights
 from crosslearning.files import replacing
 from crosslearning.tether import Array, Indices
 
@@ -324,19 +324,6 @@ def checked_rows(X: ArrayLike, y: ArrayLike) -> tuple[Array, Array]:
                 "values, or drop the row."
             )
     return features, target
-
-
-def checked_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") -> Array:
-    """Weights of rows or tasks, 1 by default."""
-    if weights is None:
-        return np.ones(n)
-    checked = np.asarray(weights, dtype=np.float64)
-    if checked.shape != (n,) or not np.all((checked >= 0) & (checked < np.inf)):
-        raise ValueError(
-            f"`{name}` must hold {n} finite numbers of at least 0; got shape {checked.shape} and "
-            f"smallest value {checked.min(initial=np.inf)}."
-        )
-    return checked
 
 
 def encode(tasks: ArrayLike, labels: ArrayLike | None, n_rows: int) -> tuple[NDArray[Any], Indices]:
