@@ -42,7 +42,6 @@ RULES = {
     "one variance per block beyond 60 coefficients": Rule("learners.candidates", "_WIDE", inf),
     "gamma models up to 8 features only": Rule("learners.candidates", "_SLOW", inf, ALL[:1]),
     "looser tolerance for wide models": Rule("learners.candidates", "_ROUGH", 1e-6),
-    "robust models for errors with outliers only": Rule("learners.search", "_HEAVY", -inf, ALL[:1]),
     "linear models only beyond 100 features": Rule("learners.search", "_WIDEST", inf),
     "no costly bases of iterated fits": Rule("learners.search", "_COSTLY", inf, ALL[1:]),
     "task means where the evidence favours them": Rule("learners.search", "_WORTH", -inf),

@@ -104,9 +104,8 @@ def test_what_there_is_no_time_for_is_not_tried():
     assert names == {"pooled"}
     (note,) = (note for note in found["notes"] if note.startswith("no time for"))
     assert note.startswith("no time for pooled boosted trees (and ")
-    assert found["sentence"] == (
-        "Nothing can be said about sharing: no model that shares was fitted."
-    )
+    nothing = "Nothing can be said about sharing: no model that shares was fitted."
+    assert found["sentence"].endswith(nothing)
     assert note.endswith("a larger option time_budget tries them")
     for budget in (0.0, -1.0, float("nan")):
         with pytest.raises(ValueError, match="Option time_budget must be a positive"):

@@ -221,11 +221,7 @@ class _Comparison:
         )
         first, *linear = self._linear(rows.X.shape[1], rotated=rotated)
         search.first(first)
-        robust = [c for c in linear if c.family == "robust" and not settings.single_family]
-        plain = [c for c in linear if c not in robust]
-        search.more([*(trees(settings.epsilon) if bases.trees else []), *plain], share=(0.1, 0.4))
-        if robust and search.has_outliers():
-            search.more(robust, share=(0.4, 0.5))
+        search.more([*(trees(settings.epsilon) if bases.trees else []), *linear], share=(0.1, 0.5))
         others = self._completed(
             based(schema.target.kind, family, bases.blocks, settings.epsilon, bases.n_scores)
         )

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from scipy.stats import kurtosis
 from sklearn.base import clone
 
 from crosslearning.convex.deadline import OutOfTimeError, deadline
@@ -46,7 +45,6 @@ OfRows = list[tuple[Rows, Array, Array]]  # with means and standard deviations
 _WIDEST = 100  # features, beyond which curves are not tried by default
 _COSTLY = 2e7  # tasks × coefficients³, beyond which a base is not tried if fits are iterated
 _WORTH = 2.0  # gain in log evidence for which means of tasks are tried
-_HEAVY = 0.0  # excess kurtosis of errors, beyond which robust models are tried
 _CONSTANT = 1e-9  # share of the variance of a column that is within tasks, or between them
 _FEWEST_TASKS = 2_000  # to compare models by sums,
 _MOST_NUMBERS = 10**7  # in which there are at most so many numbers, unless tasks are the fewest
@@ -258,12 +256,6 @@ class CandidateSearch:
                 self.failed[candidate.label] = outcome
             else:
                 self.outcomes[candidate] = outcome
-
-    def has_outliers(self) -> bool:
-        """Whether errors of held-out rows, the smallest so far, have heavier tails than normal."""
-        y, each = self.rows.y, [one.predictions for one in self.outcomes.values()]
-        errors = min((y - one for one in each), key=lambda one: float(np.nansum(one**2)))
-        return bool(kurtosis(errors, nan_policy="omit") > _HEAVY)
 
     def worth(self, candidates: Sequence[Candidate], helps: Callable[[Any], bool]) -> bool:
         """Whether to try candidates, by a test of an estimator for which there may be no time."""
