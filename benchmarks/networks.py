@@ -176,8 +176,8 @@ def least(plan: Plan) -> str:
     rate = 2 * 1024**3 / multiplied
     half = n_tasks * (n_tasks + 1) * n_parameters / rate
     return (
-        f"NumPy multiplies matrices of 1024 × 1024 at {rate / 1e9:.0f} GFLOP/s in this run. At that "
-        f"rate, half of the Gram matrix of {n_tasks} × {n_parameters:,} takes "
+        f"NumPy multiplies matrices of 1024 × 1024 at {rate / 1e9:.0f} GFLOP/s in this run. At "
+        f"that rate, half of the Gram matrix of {n_tasks} × {n_parameters:,} takes "
         f"{half / copied:.1f} copies; with 1.5 for reading and writing, "
         f"{half / copied + 1.5:.1f} copies is the least for an exact projection of that size."
     )

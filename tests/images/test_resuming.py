@@ -23,7 +23,7 @@ def program(name, *arguments):
 def test_no_finished_run_is_trained_twice(finished, tmp_path, monkeypatch):
     folder = shutil.copytree(finished[0], tmp_path / "copy")
     results = finished[1]
-    monkeypatch.setattr("crosslearning.nn.sweeps._single.fit", None)
+    monkeypatch.setattr("crosslearning.nn._sweep_runs.fit", None)
     again = train(SMALL, Squares(), folder, name="squares", command="typed")
     varying = {"created": None, "provenance": None}
     assert again | varying == results | varying

@@ -36,7 +36,6 @@ def test_dropout_of_alexnet():
         (lambda: architectures.batchnorm_cnn(2, in_channels=1, width=4), (1, 16, 16), 2, 6_462),
         (lambda: architectures.mlp(10, 3), (10,), 3, 5_059),
         (lambda: architectures.mlp(12, 3, hidden=(), dropout=0.1), (3, 4), 3, 39),
-        (lambda: architectures.linear(6, 2), (6,), 2, 14),
     ],
 )
 def test_shapes(build, shape, n_out, count):
@@ -53,7 +52,3 @@ def test_statistics_of_batchnorm_belong_to_each_task():
     dark, bright = (models[task].features[1].running_mean for task in models.tasks)
     assert not torch.allclose(dark, bright)
     assert torch.equal(models["dark"].features[1].weight, models["bright"].features[1].weight)
-
-
-def test_linear_starts_at_zero():
-    assert not any(parameter.any() for parameter in architectures.linear(3, 2).parameters())

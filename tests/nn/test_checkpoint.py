@@ -176,6 +176,7 @@ OTHERS = {
     "seed": ({"seed": 1}, "seed is 0 there and 1 here"),
     "sizes": ({"data": rows((13, 8, 6))}, r"rows is \[13, 8, 5\] there and \[13, 8, 6\] here"),
     "batches": ({"batch_size": 2}, "rows per task and step is 4 there and 2 here; steps per"),
+    "project_every": ({"project_every": 2}, "project_every is 1 there and 2 here"),
     "validation": ({"validation": rows()}, r"validation rows is None there and \[13, 8, 5\] here"),
     "epochs": ({"epochs": 1}, "`epochs` is 1, but 2 are done"),
 }  # fmt: skip

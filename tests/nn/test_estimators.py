@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tests.support.networks import architectures, torch
+from tests.support.networks import torch
 
 from crosslearning.nn import CrossNetClassifier, CrossNetRegressor  # isort: skip
 
@@ -34,7 +34,7 @@ def shops():
 
 
 def make_linear(n_features, n_outputs):
-    return architectures.linear(n_features, n_outputs)
+    return torch.nn.Linear(n_features, n_outputs)
 
 
 def test_learns_each_task_and_keeps_within_the_radius(shops):

@@ -31,24 +31,25 @@ def test_history_tells_what_happened():
 
 
 def test_springs_take_the_learning_rate_for_the_step():
-    """The learning rate is that of the scheduler."""
+    """Every second projection with twice the step, and the learning rate of the scheduler."""
     data = {task: (x, y.float()[:, None]) for task, (x, y) in rows().items()}
     models = [TaskModels(nn.Linear(4, 1), TASKS, tether=Tether(stiffness=2)) for _ in range(2)]
     models[1].load_state_dict(models[0].state_dict())
-    plain = {"batch_size": 5, "epochs": 2, "engine": "loop"}
+    plain = {"batch_size": 5, "epochs": 2, "engine": "loop", "project_every": 2}
     halves = lambda o: torch.optim.lr_scheduler.StepLR(o, 1, 0.5)  # noqa: E731
     fit(models[0], data, nn.MSELoss(), torch.optim.SGD(models[0].parameters(), 0.1),
         scheduler=halves, **plain)  # fmt: skip
     sources = as_sources(data)
     feed = Feed(sources, schedule(tuple(sources.values()), 5, "cycle"), 0, None, "cpu")
-    for step, rate in enumerate([0.1, 0.1, 0.1, 0.05, 0.05, 0.05]):
+    for step, size in enumerate([None, 0.2, 0.1, None, 0.1, 0.05]):
         models[1].zero_grad()
         for batch in feed.step(step):
             nn.MSELoss()(models[1].per_task[batch.row](batch.x), batch.y).backward()
         with torch.no_grad():
             for parameter in models[1].parameters():
-                parameter -= rate * parameter.grad
-        models[1].project(step_size=rate)
+                parameter -= (0.1 if step < 3 else 0.05) * parameter.grad
+        if size:
+            models[1].project(step_size=size)
     for task in TASKS:
         torch.testing.assert_close(models[0][task].weight, models[1][task].weight)
 
@@ -185,6 +186,7 @@ def test_the_accuracy_of_one_output_is_that_of_its_sign():
 
 BAD = [
     ({"epochs": 0}, "`epochs` must be a whole number of at least 1; got 0"),
+    ({"project_every": 0}, "`project_every`"),
     ({"batch_size": 0}, "`batch_size`"),
     ({"sampling": "all"}, "'cycle' or 'proportional'; got 'all'"),
     ({"engine": "gpu"}, "`engine` must be one of 'auto', 'loop'"),

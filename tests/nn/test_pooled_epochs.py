@@ -64,7 +64,7 @@ def by_epoch(history):
 @pytest.mark.parametrize("engine", ["loop", "threads", "vmap"])
 @pytest.mark.parametrize("epsilon", [0.02, math.inf])
 def test_the_tasks_are_equal_until_the_radius_applies(data, engine, epsilon):
-    options = {"module": mlp(), "epsilon": epsilon, "engine": engine}
+    options = {"module": mlp(), "epsilon": epsilon, "engine": engine, "project_every": 3}
     _, history = trained(data, pooled_epochs=2, **options)
     distances = by_epoch(history)
     assert (distances[:2] == 0).all()

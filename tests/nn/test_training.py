@@ -7,7 +7,6 @@ from crosslearning import CrossLogisticRegression, CrossRidge
 from tests.support.networks import (
     TASKS,
     TaskModels,
-    architectures,
     assert_equal_states,
     network,
     nn,
@@ -196,7 +195,7 @@ def test_convex_training_finds_the_exact_solution(kind):
     if kind == "logistic":
         y = (y > np.random.default_rng(1).logistic(size=y.shape)).astype(float)
         loss, estimator = nn.BCEWithLogitsLoss(), CrossLogisticRegression
-    models = TaskModels(architectures.linear(3, 1).double(), range(4), epsilon=0.3)
+    models = TaskModels(nn.Linear(3, 1).double(), range(4), epsilon=0.3)
     minimise(models, X, y, loss)
     exact = estimator(epsilon=0.3, alpha=0.0, standardize=False)
     exact.fit(X.reshape(-1, 3), y.ravel(), tasks=np.repeat(range(4), 30))

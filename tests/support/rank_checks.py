@@ -97,7 +97,7 @@ def check_training(where=None, norm=True):
     runs = [
         ("SGD", {"augment": noisy}),
         ("Adam", {"batch_size": None}),
-        ("Adam", {"sampling": "proportional", "engine": "threads"}),
+        ("Adam", {"sampling": "proportional", "project_every": 3, "engine": "threads"}),
     ]
     for optimizer, options in runs[: None if dist.get_world_size() == 2 else 1]:
         norm = norm and "sampling" not in options  # batches of one row

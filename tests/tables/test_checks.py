@@ -5,8 +5,8 @@ import pytest
 
 from crosslearning.evaluation.scores import reliability
 from crosslearning.tables import fit_table
+from crosslearning.tables.checks import _reliability
 from crosslearning.tables.describe import effects
-from crosslearning.tables.final import _reliability
 from crosslearning.tables.rows import Rows
 from tests.support.tables import shops
 

@@ -55,9 +55,6 @@ def test_a_blend_takes_means_of_the_same_class():
     geometric = np.sqrt(shares[0] * shares[1])[GRADES]
     expected = geometric.div(geometric.sum(axis=1), axis=0)
     np.testing.assert_allclose(predictions(state, X, tasks), expected)
-    del state["geometric"]  # as in files of earlier versions
-    expected = (0.5 * shares[0] + 0.5 * shares[1])[GRADES]
-    np.testing.assert_allclose(predictions(state, X, tasks), expected)
 
 
 def test_numbers_have_an_order_if_asked():

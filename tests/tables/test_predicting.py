@@ -159,13 +159,6 @@ def test_labels_of_another_type_are_recognised(label):
         pd.testing.assert_frame_equal(model.predict(frame.assign(shop=other)), expected)
 
 
-def test_labels_that_cannot_be_tasks_are_warned_of(regression):
-    new = shops().head(4)
-    with pytest.warns(UserWarning, match=r"No label in 'shop' .* got 1.0, where tasks are"):
-        model = regression.predict(new.assign(shop=[1, 2, 3, None]))
-    pd.testing.assert_frame_equal(model, regression.predict(new.assign(shop="new")))
-
-
 def test_a_table_with_the_target_is_scored(regression, binary):
     frame = shops(seed=5)
     found = regression.score(frame)

@@ -57,20 +57,21 @@ def test_the_share_below_the_prediction_is_the_level(fitted):
 
 
 def test_scores_are_pinball_losses(fitted):
-    folder, _, train, test = fitted
+    folder, _, _, test = fitted
     found = pd.read_json(folder / "fit" / "results.json", typ="series")
     model = TableModel.load(folder / "fit")
     loss = pinball(test, model.predict(test)["prediction"])
     assert model.score(test).score == pytest.approx(loss)
-    assert found["models"][0]["score"] <= loss * (1 + 1e-9)
-    assert found["typical_error"]["value"] == pytest.approx(loss)
-    guess = np.full(len(test), np.quantile(train["y"], LEVEL))
-    assert found["score"]["baseline"] == pytest.approx(pinball(test, guess))
+    assert found["holdout"] == {"rows": 1200, "score": pytest.approx(loss)}
+    chosen = found["models"][0]
+    assert chosen["error"] == pytest.approx(chosen["score"])
+    assert found["score"]["error"] == found["score"]["name"]
+    assert found["score"]["baseline"] > chosen["score"]
     assert {m["name"] for m in found["models"]} == {
         f"{end}-quantile" for end in ("pooled", "levels", "cross", "separate")
     }
     # Levels 0 to 7 of 50 rows each are known almost exactly, in the units of the target.
-    assert found["differences"]["level"]["sd"] == pytest.approx(
+    assert found["differences"]["levels"][0]["level"]["sd"] == pytest.approx(
         np.std(np.arange(8), ddof=1), rel=0.25
     )
     assert found["differences"]["noise"] is None

@@ -156,7 +156,7 @@ def test_groups_are_left_out_as_a_whole():
 def test_rows_of_another_table_score_the_model(regression):
     other = shops(80, 5, seed=1)
     model = fit_table(shops(), task="shop", target="sales", base="linear", held_out=other)
-    found, name = model.results, regression.results["chosen_model"]["name"]
+    found = model.results
     assert found["models"] == [
         row | {"seconds": again["seconds"]}
         for row, again in zip(regression.results["models"], found["models"], strict=True)
@@ -164,7 +164,7 @@ def test_rows_of_another_table_score_the_model(regression):
     said = model.predict(other)["prediction"]
     errors = ((other["sales"] - said) ** 2).groupby(other["shop"]).mean()
     assert found["holdout"]["rows"] == 80
-    assert found["holdout"]["scores"] == {name: pytest.approx(errors.mean())}
+    assert found["holdout"]["score"] == pytest.approx(errors.mean())
 
 
 def test_a_held_out_table_is_weighted_if_it_has_the_weights():
@@ -178,18 +178,17 @@ def test_a_held_out_table_is_weighted_if_it_has_the_weights():
     )
     note = "the held-out table has no column w: its rows have equal weights"
     assert [note in model.results["notes"] for model in (plain, equal, weighted)] == [1, 0, 0]
-    assert equal.results["holdout"]["scores"] == pytest.approx(plain.results["holdout"]["scores"])
+    assert equal.results["holdout"]["score"] == pytest.approx(plain.results["holdout"]["score"])
     errors = weights * (other["sales"] - weighted.predict(other)["prediction"]) ** 2
     sums = pd.DataFrame({"e": errors, "w": weights}).groupby(other["shop"]).sum()
-    scores, name = weighted.results["holdout"]["scores"], weighted.results["chosen_model"]["name"]
-    assert scores[name] == pytest.approx((sums["e"] / sums["w"]).mean())
-    assert weighted.results["holdout"]["rows"] == 80
+    holdout = weighted.results["holdout"]
+    assert holdout == {"rows": 80, "score": pytest.approx((sums["e"] / sums["w"]).mean())}
     told, few = frame.assign(w=["1.000,5", "2.000,0"] * 60), {"3.125": 3.125, "20": 0.02}
     written, read = (
         fit_table(told, **given, weights="w", held_out=other.assign(w=list(values) * 40)).results
         for values in (few, few.values())
     )
-    assert written["holdout"]["scores"] == pytest.approx(read["holdout"]["scores"])
+    assert written["holdout"]["score"] == pytest.approx(read["holdout"]["score"])
     with pytest.raises(ValueError, match="weights in 'w' must be at least 0 in every row"):
         fit_table(frame, **given, weights="w", held_out=other.assign(w=-1.0))
 

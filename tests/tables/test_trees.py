@@ -54,7 +54,8 @@ def test_trees_that_know_the_task_are_better_where_steps_differ(kind):
 
 def test_predictions_of_a_split_do_not_know_its_targets(monkeypatch):
     # Size and number of trees are best on other splits, whose trees know these targets.
-    monkeypatch.setattr(Boosting, "_best", lambda *_: ((7, 5), 50))
+    monkeypatch.setattr(Boosting, "_sizes", lambda *_: ((7, 5),))
+    monkeypatch.setattr(Boosting, "_best", lambda *_: 50)
     rows = steps()
     splits = splits_of(rows.codes, 4, 0)
     other = Rows(rows.X, rows.y.copy(), rows.codes, rows.n_tasks)
@@ -79,21 +80,23 @@ def test_a_new_task_is_predicted_by_trees_without_the_task():
 
 
 @pytest.mark.parametrize("kind", ["numbers", "three"])
-def test_trees_of_few_rows_are_averaged_over_folds(monkeypatch, kind):
+def test_trees_are_averaged_over_folds_of_few_rows_and_over_sizes_for_classes(monkeypatch, kind):
     rows = steps(kind=kind)
     splits = splits_of(rows.codes, 4, 0)
-    sizes, predictions = [], []
+    n_models, predictions = [], []
     for most in (0, len(rows.y)):
         monkeypatch.setattr("crosslearning.tables.learners.boosting._MOST_AVERAGED", most)
         boosting = Boosting(rows, splits, "gaussian", 0)
         trees = boosting.final(np.zeros(2), with_task=True)
-        sizes.append(trees.size)
+        n_models.append(trees.text.tobytes().count(b"\0") + 1)
         predictions.append(trees.predict(rows.X, rows.codes))
-    assert sizes[1] == 5 * sizes[0]
+    n_sizes = 1 if kind == "numbers" else 2
+    assert n_models == [n_sizes, 5 * n_sizes]  # of all rows; of four folds, too
     assert np.abs(predictions[1] - predictions[0]).max() > 0
     assert np.abs(predictions[1] - predictions[0]).mean() < 0.1
     in_time = Boosting(rows, Splits(splits.parts), "gaussian", 0)  # no part has the last rows
-    assert in_time.final(np.zeros(2), with_task=True).size == sizes[0]
+    trees = in_time.final(np.zeros(2), with_task=True)
+    assert trees.text.tobytes().count(b"\0") + 1 == n_sizes
 
 
 @pytest.mark.parametrize("kind", ["numbers", "two"])

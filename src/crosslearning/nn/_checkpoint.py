@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from crosslearning.nn._training import Run
 
 _KIND = "a checkpoint of fit"
+_SHOWN = 3  # differences that a message lists
 _PLAIN = ("step", "stopped", "seconds")  # of a run, for JSON
 _EXTRA = "_extra_state"  # labels and pulls; the same on all ranks
 _LIKE, _SCALAR = "optimizer", "scalar"  # state that has axes, and state that has none
@@ -113,7 +114,7 @@ class Checkpoint:
         if not changed and epochs < done:
             changed = [f"`epochs` is {epochs}, but {done} are done"]
         if changed:
-            raise ValueError(f"it belongs to another run: {'; '.join(changed)}.")
+            raise ValueError(f"it belongs to another run: {'; '.join(changed[:_SHOWN])}.")
 
 
 class RankCheckpoint(Checkpoint):
@@ -130,7 +131,8 @@ class RankCheckpoint(Checkpoint):
 
     def save(self) -> None:
         """Save the current state, then remove the previous one."""
-        from torch.distributed import checkpoint as torch_checkpoint  # takes long to import
+        from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter  # slow
+        from torch.distributed.checkpoint.state_dict_saver import save
 
         run, ranks = self.run, self.run.models.ranks
         folder = self.path / f"step-{run.step}"
@@ -138,8 +140,8 @@ class RankCheckpoint(Checkpoint):
             shutil.rmtree(folder, ignore_errors=True)  # of ranks that were killed while writing
             folder.mkdir(parents=True)
         ranks.barrier()
-        writer = torch_checkpoint.HuggingFaceStorageWriter(str(folder), save_distributed=True)
-        torch_checkpoint.save(self._models() | self._optimizer(), storage_writer=writer)
+        writer = HuggingFaceStorageWriter(str(folder), save_distributed=True)
+        save(self._models() | self._optimizer(), storage_writer=writer)
         if ranks.is_first:
             tensors, content = self.stored()
             groups = [
@@ -160,7 +162,8 @@ class RankCheckpoint(Checkpoint):
 
     def restore_models(self, tensors: dict[str, torch.Tensor], content: dict[str, Any]) -> None:
         """Read what belongs to the tasks of this rank, whichever ranks wrote it."""
-        from torch.distributed import checkpoint as torch_checkpoint
+        from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+        from torch.distributed.checkpoint.state_dict_loader import load
 
         models, optimizer, validation = self.run.models, self.run.optimizer, self.run.validation
         if validation is not None:
@@ -168,11 +171,10 @@ class RankCheckpoint(Checkpoint):
             if content["has_best_models"]:
                 state = models.state_dict()
                 validation.best_state = {name: value.clone() for name, value in state.items()}
-        folder = self.path / content["folder"]
-        reader = torch_checkpoint.HuggingFaceStorageReader(str(folder))
+        reader = HuggingFaceStorageReader(str(self.path / content["folder"]))
         parameters = dict(models.named_parameters())
         places = _places(reader, parameters)
-        torch_checkpoint.load(self._models() | places, storage_reader=reader)
+        load(self._models() | places, storage_reader=reader)
         models.load_state_dict({_EXTRA: tensors[_EXTRA]}, strict=False)  # FSDP sees what was read
         for group, options in zip(
             optimizer.param_groups, unpack(content["groups"], tensors), strict=True
@@ -265,6 +267,7 @@ def configuration(run: Run) -> dict[str, Any]:
         "rows": list(plan.sizes),
         "rows per task and step": plan.per_step,
         "steps per epoch": plan.steps,
+        "project_every": run.project_every,
         "augment": run.feed.augment is not None,
         "validation rows": None if validation is None else [*_merged(ranks.objects(rows)).values()],
         "metric": None if validation is None else name_of(validation.user_metric),

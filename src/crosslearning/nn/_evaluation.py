@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,9 +16,6 @@ from torch import nn
 from crosslearning.nn._data import Batches, Source, as_sources, check_counts
 from crosslearning.nn._task_models import TaskModels
 from crosslearning.tether import Array
-
-if TYPE_CHECKING:
-    from crosslearning.report.plots import Plot
 
 Metric = Callable[[Any, Any], Any]
 
@@ -229,21 +226,6 @@ class History:
 
     def __repr__(self) -> str:
         return f"History({len(self)} epochs, {len(self._tasks)} tasks)"
-
-    def plot(self) -> Plot:
-        """Draw the loss and the validation score of every epoch; needs the extra ``app``."""
-        from crosslearning.report import plots
-
-        return plots.training(self.epochs)
-
-    def _repr_html_(self) -> str:
-        from crosslearning.report import plots
-
-        if not self.records:
-            return repr(self)
-        best = "" if self.best_epoch is None else f"; the best was epoch {self.best_epoch}"
-        sentence = f"{len(self)} epochs of {len(self._tasks)} tasks{best}."
-        return plots.html(sentence, self.epochs.tail(5), self.plot)
 
     @property
     def epochs(self) -> pd.DataFrame:

@@ -36,12 +36,9 @@ def decode_state(
     encoded: torch.Tensor, tasks: tuple[Hashable, ...], blocks: list[str]
 ) -> dict[str, Array]:
     """Return the pulls, if the state is that of the same tasks in the same order."""
-    try:
-        content = json.loads(bytes(encoded.tolist()))
-        stored = tuple(decode_label(label) for label in content["tasks"])
-        pulls = {str(name): np.asarray(pull, float) for name, pull in content["pulls"].items()}
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError("The state is not that of a TaskModels: it has no tasks.") from error
+    content = json.loads(bytes(encoded.tolist()))
+    stored = tuple(decode_label(label) for label in content["tasks"])
+    pulls = {str(name): np.asarray(pull, float) for name, pull in content["pulls"].items()}
     expected = tuple(decode_label(encode_label(task)) for task in tasks)
     if stored != expected:
         raise ValueError(

@@ -32,6 +32,7 @@ def fit(
     *,
     batch_size: int | None = 32,
     sampling: Literal["cycle", "proportional"] = "cycle",
+    project_every: int = 1,
     pooled_epochs: int | Mapping[str, int] = 0,
     scheduler: Any = None,
     validation: Mapping[Any, Any] | None = None,
@@ -69,6 +70,8 @@ def fit(
         "cycle": an epoch passes once over the rows of the largest task, in whole batches, and
         smaller tasks start over in a new order. "proportional": an epoch uses each row once; a step
         takes `batch_size` rows per task on average, and more of large tasks.
+    project_every : int, default=1
+        Number of steps between projections; there is always one at the end of an epoch.
     pooled_epochs : int or dict from block to int, default=0
         Number of epochs at the beginning in which ε is 0, whatever the tethers: the tasks part
         from a pooled model, and have the rest of the epochs for it. A dict does so for the blocks
@@ -120,7 +123,8 @@ def fit(
 
     Notes
     -----
-    Springs and tensions are scaled by the optimizer's learning rate.
+    Springs and tensions are scaled by the optimizer's learning rate times the number of steps since
+    the last projection.
 
     Examples
     --------
@@ -139,7 +143,7 @@ def fit(
     >>> models.distances().round(3)
     array([0.1, 0.1])
     """
-    check_counts(epochs=epochs)
+    check_counts(epochs=epochs, project_every=project_every)
     sources = _sources(data, models)
     device = next(models.parameters()).device
     plan = schedule(tuple(sources.values()), batch_size, sampling, models.ranks)
@@ -151,6 +155,7 @@ def fit(
         scheduler=make_scheduler(scheduler, made),
         validation=Validation.checked(validation, metric, loss, patience),
         callbacks=callbacks,
+        project_every=project_every,
         pooled_epochs=_by_block(pooled_epochs, models),
     )
     saved = _resume(checkpoint, checkpoint_every, run, epochs)
@@ -207,12 +212,15 @@ def _sources(data: Mapping[Any, Any], models: TaskModels) -> dict[Hashable, Sour
 
 @dataclass(eq=False, kw_only=True)
 class Run:
+    """A training run, from any step on."""
+
     models: TaskModels
     feed: Feed
     optimizer: Optimizer
     scheduler: Any
     validation: Validation | None
     callbacks: Sequence[Callable[[EpochRecord], Any]]
+    project_every: int
     pooled_epochs: dict[str, int]  # by block
     step: int = 0  # steps done
     stopped: bool = False  # by validation or a callback
@@ -288,11 +296,14 @@ class Run:
         )
 
     def _project(self) -> StepCertificate | None:
+        since = (self.step - 1) % self.steps % self.project_every + 1
+        if since < self.project_every and self.step % self.steps:
+            return None
         rate = step_size(self.models, self.optimizer)
         if rate == 0.0:  # nothing has moved, and springs scale with the rate
             return None
         pooled = [name for name, last in self.pooled_steps.items() if self.step <= last]
-        return self.models.project_linked(rate, pooled)
+        return self.models.project_linked(None if rate is None else since * rate, pooled)
 
     def _end_epoch(self, certificate: StepCertificate | None) -> None:
         models, epoch = self.models, self.step // self.steps

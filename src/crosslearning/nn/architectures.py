@@ -1,7 +1,7 @@
 """Simple networks for images and vectors.
 
 All are sequences of named parts, so that tethers can be given by prefix: ``features``, ``pool`` and
-``classifier`` for images of shape (n, in_channels, height, width), ``layers`` or ``flatten`` and
+``classifier`` for images of shape (n, in_channels, height, width), ``layers`` and
 ``head`` for vectors of shape (n, in_features), or inputs that flatten to it.
 """
 
@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from torch import nn
 
-__all__ = ["batchnorm_cnn", "linear", "mlp", "small_cnn"]
+__all__ = ["batchnorm_cnn", "mlp", "small_cnn"]
 
 
 def batchnorm_cnn(num_classes: int, in_channels: int = 3, width: int = 16) -> nn.Sequential:
@@ -62,21 +62,6 @@ def small_cnn(
 def _for_images(layers: list[nn.Module], side: int, classifier: nn.Module) -> nn.Sequential:
     features, pool = nn.Sequential(*layers), nn.Sequential(nn.AdaptiveAvgPool2d(side), nn.Flatten())
     return nn.Sequential(OrderedDict(features=features, pool=pool, classifier=classifier))
-
-
-def linear(in_features: int, out_features: int) -> nn.Sequential:
-    """One linear layer, initialised to 0 so that runs with a convex loss are reproducible.
-
-    Examples
-    --------
-    >>> import torch
-    >>> linear(2, 1)(torch.ones(1, 2))
-    tensor([[0.]], grad_fn=<AddmmBackward0>)
-    """
-    head = nn.Linear(in_features, out_features)
-    nn.init.zeros_(head.weight)
-    nn.init.zeros_(head.bias)
-    return nn.Sequential(OrderedDict(flatten=nn.Flatten(), head=head))
 
 
 def mlp(

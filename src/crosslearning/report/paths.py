@@ -1,4 +1,4 @@
-"""Lines against the radius, on a logarithmic axis with 0 and ∞ at its ends, or by epoch."""
+"""Lines against the radius, on a logarithmic axis with 0 and ∞ at its ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from crosslearning.evaluation.numbers import radius as written
 from crosslearning.report.drawing import (
     CROSS,
     INK,
-    METHODS,
     SERIES,
     SHORT,
     SOFT,
@@ -210,29 +209,3 @@ def parameter_paths(
         hover = tips(label="task", epsilon="ε", value=(name, VALUE))
         layers.append(line.encode(x=axis.encoding(), y=y, detail="label:N", tooltip=hover))
     return spec(f"{name} of every task against the radius ε", *layers, height=260)
-
-
-def training(epochs: Records) -> Spec:
-    """Draw the training loss, and the validation score on an axis of its own if there is one.
-
-    `epochs` are rows with `epoch`, `loss` and `score`, None without validation.
-    """
-    hover = tips(epoch=("epoch", ","), loss=("loss", VALUE), score=("score", VALUE))
-    epoch = alt.X("epoch:Q", scale=alt.Scale(nice=False), axis=short(title="epoch", grid=False))
-    base = chart(epochs).encode(x=epoch, tooltip=hover)
-    drawn = [
-        base.mark_line(color=color, strokeWidth=2, point={"color": color}).encode(
-            y=alt.Y(
-                f"{name}:Q",
-                scale=alt.Scale(zero=False),
-                axis=short(title=title, titleColor=color, grid=name == "loss"),
-            )
-        )
-        for name, title, color in (
-            ("loss", "training loss", METHODS["separate"]),
-            ("score", "validation score", CROSS),
-        )
-        if epochs[0][name] is not None
-    ]
-    layers = alt.layer(*drawn).resolve_scale(y="independent")
-    return spec("Training loss and validation score by epoch", layers, height=180)

@@ -251,14 +251,3 @@ def table_tasks(findings: Findings | None) -> Plot:
     figures = coefficients(findings)
     charts = [{**figure.spec, "width": _NARROW} for figure in figures]
     return plot(Figure("tasks", figures[0].caption, _stacked(charts), figures[0].key))
-
-
-def training(epochs: pd.DataFrame) -> Plot:
-    """Draw the loss and the validation score of every epoch, the columns of a table."""
-    require("A plot", *_NEEDED)
-    from crosslearning.report import paths
-
-    table = epochs.reset_index()[["epoch", "loss", "score"]].astype(object)
-    rows: Any = table.where(table.notna(), None).to_dict("records")
-    caption = "Training loss and validation score, mean over tasks"
-    return plot(Figure("training", caption, paths.training(rows)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import altair as alt
@@ -74,19 +74,14 @@ def task_figures(findings: Findings, tasks: list[dict[str, Any]]) -> dict[str, A
 
 
 def _gains(findings: Findings, tasks: list[dict[str, Any]]) -> Figure:
-    """Draw gains against sizes."""
-    kind, n_compared = findings.task, findings.size.compared
+    """Draw the gains of tasks against their numbers of rows."""
+    kind, n_compared, labels = findings.task, findings.size.compared, findings.verdict.labels
     some = f" ({len(tasks):,} of {n_compared:,})" if len(tasks) < n_compared else ""
-    rival = findings.verdict.labels[findings.verdict.against]
+    rival = labels[findings.verdict.against]
     caption = f"Gain over {rival}, by size of the {kind}{some}; above 0, sharing helps"
-    return Figure("gains", caption, gains(tasks, findings.verdict.labels, kind=kind))
-
-
-def gains(tasks: Records, labels: Mapping[str, str], *, kind: str) -> Spec:
-    """Draw the gains of tasks against their numbers of rows; `labels` name what is compared."""
     scores = {method: (label, VALUE) for method, label in labels.items()}
-    names = ("label", "rows", *labels, "gain")
-    tasks = [{name: task[name] for name in names} for task in tasks]
+    fields = ("label", "rows", *labels, "gain")
+    tasks = [{name: task[name] for name in fields} for task in tasks]
     sizes = [task["rows"] for task in tasks]
     wide = max(sizes) > 20 * max(min(sizes), 1)
     points = chart(tasks).encode(
@@ -102,7 +97,8 @@ def gains(tasks: Records, labels: Mapping[str, str], *, kind: str) -> Spec:
     )
     zero = chart([{"gain": 0}]).mark_rule(color=SOFT).encode(y="gain:Q")
     dots = points.mark_point(filled=True, size=45, opacity=0.75)
-    return spec(f"Gain against the rows of each {kind}", zero, dots, height=280)
+    drawn = spec(f"Gain against the rows of each {kind}", zero, dots, height=280)
+    return Figure("gains", caption, drawn)
 
 
 class _Parameter(NamedTuple):
@@ -171,20 +167,17 @@ def strips(values: Records, centers: Records, *, kind: str) -> Spec:
     axis = short(orient="top", tickCount=6)
     value = alt.X("value:Q", axis=axis, scale=alt.Scale(zero=False))
     strokes = chart(values).mark_tick(thickness=1.5, size=22, opacity=0.45, color=CROSS)
+    diamond = chart(centers).mark_point(
+        shape="diamond", filled=True, size=110, opacity=1, color=INK
+    )
     hover = tips(label=kind, feature="feature", value=("coefficient", VALUE))
     middle = tips(feature="feature", value=("centre", VALUE))
     return spec(
         f"Coefficients of every {kind} around those of the centre",
         strokes.encode(y=feature, x=value, tooltip=hover),
-        _diamond(centers, 110).encode(y=feature, x=value, tooltip=middle),
+        diamond.encode(y=feature, x=value, tooltip=middle),
         height=(38 if len(centers) < 6 else 28) * len(centers),
     )
-
-
-def _diamond(place: Records, size: int) -> Any:
-    """Mark the centre."""
-    look: Any = {"shape": "diamond", "filled": True, "color": INK, "opacity": 1}
-    return chart(place).mark_point(size=size, **look)
 
 
 def effects(findings: Findings) -> list[Figure]:

@@ -5,20 +5,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from crosslearning.tables.fitting import fit_files, fit_table
-    from crosslearning.tables.model import TableModel, check_folder
-    from crosslearning.tables.prediction import Predicted, predict_files, predict_table
+    from crosslearning.tables.model import (
+        Predicted,
+        TableModel,
+        check_folder,
+        predict_files,
+        predict_table,
+    )
     from crosslearning.tables.reading import read_table, write_table
     from crosslearning.tables.settings import FitSettings
 
 _PLACES = {
     "FitSettings": "settings",
-    "Predicted": "prediction",
+    "Predicted": "model",
     "TableModel": "model",
     "check_folder": "model",
     "fit_files": "fitting",
     "fit_table": "fitting",
-    "predict_files": "prediction",
-    "predict_table": "prediction",
+    "predict_files": "model",
+    "predict_table": "model",
     "read_table": "reading",
     "write_table": "reading",
 }

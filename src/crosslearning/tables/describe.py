@@ -2,8 +2,8 @@
 
 import platform
 import time as clock
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import pairwise
@@ -23,10 +23,10 @@ from crosslearning.evaluation.numbers import number
 from crosslearning.evaluation.scores import standard_error
 from crosslearning.tables.columns import as_numbers
 from crosslearning.tables.encoder import counted
-from crosslearning.tables.final import Compared
-from crosslearning.tables.forecast import BLOCKS, Score, predictions
+from crosslearning.tables.forecast import BLOCKS, predictions
 from crosslearning.tables.learners.candidates import over_tasks, paired
-from crosslearning.tables.model import TableModel
+from crosslearning.tables.model import Score, TableModel
+from crosslearning.tables.pipeline import Compared, Fit
 
 Array = NDArray[np.float64]
 _MOST_TASKS = 2000  # that are listed one by one
@@ -36,32 +36,6 @@ _LIBRARIES = ("numpy", "pandas", "scikit-learn", "scipy")
 _COLUMNS, _LINES, _GRID, _ROWS = 12, 30, 21, 40
 _NUMBERS = 2**22  # features to predict from at most; many columns leave fewer rows
 _CENTRAL = (0.025, 0.975)  # quantiles of a column
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Fit:
-    """A fit to be described; `held_out` is the score of the model on another table."""
-
-    compared: Compared
-    model: TableModel
-    held_out: Score | None
-    notes: Sequence[str]
-    messages: tuple[str, ...]
-    command: str
-    python: str
-    started: float
-
-    @property
-    def metric(self) -> Any:
-        """What models were chosen by."""
-        return self.compared.schema.metric
-
-    @property
-    def baseline_name(self) -> str:
-        """What the baseline predicts."""
-        if self.metric.quantile is not None:
-            return f"the training {self.metric.quantile:g} quantile"
-        return "the training mean" if self.model.classes is None else "the class frequencies"
 
 
 def describe(fit: Fit) -> records.Findings:

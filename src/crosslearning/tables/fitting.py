@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from crosslearning.extras import require
+from crosslearning.tables.describe import describe
 from crosslearning.tables.engines import ClusterEngine, Engine, FrameTable
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.pipeline import fit
@@ -84,7 +85,7 @@ def fit_table(
             f"`fit_table` takes a DataFrame; got {type(frame).__name__}. Use `read_table` or "
             "`fit_files` for a file."
         )
-    return fit(engine, settings, held_out=held_out, command=command, progress=report)
+    return _fitted(engine, settings, held_out=held_out, command=command, progress=report)
 
 
 @with_options
@@ -133,7 +134,12 @@ def fit_files(
         parts = [replace(files, paths=(one,), first=k) for k, one in enumerate(files.paths)]
         engine = ClusterEngine(files, parts, engine.progress)
     with _client(scheduler):
-        return fit(engine, settings, held_out=held_out, command=command, progress=report)
+        return _fitted(engine, settings, held_out=held_out, command=command, progress=report)
+
+
+def _fitted(engine: Engine, settings: FitSettings, **options: Any) -> TableModel:
+    outcome = fit(engine, settings, **options)
+    return replace(outcome.model, findings=describe(outcome))
 
 
 @contextmanager

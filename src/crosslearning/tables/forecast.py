@@ -1,4 +1,4 @@
-"""Predictions of a stored model: its features, its members if it is a blend, and its scores.
+"""Predictions of a stored model: its features, and its members if it is a blend.
 
 Scikit-learn is not imported, which would take longer than most predictions.
 """
@@ -6,22 +6,16 @@ Scikit-learn is not imported, which would take longer than most predictions.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import softmax
 
 from crosslearning.convex.families import family_of
 from crosslearning.convex.predict import Predictor, Residuals, possible_ends
 from crosslearning.convex.sums.columns import Curves
-from crosslearning.tables.columns import as_numbers, class_codes
 from crosslearning.tables.learners.trees import Trees
-from crosslearning.tables.metrics import Predictions, metric_of
-
-if TYPE_CHECKING:
-    from crosslearning.tables.model import TableModel
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -294,63 +288,3 @@ def _attributes(state: dict[str, Any]) -> dict[str, Any]:
 def _bounds(attributes: dict[str, Any]) -> Array:
     """Smallest and largest number to predict."""
     return np.asarray(attributes.get("bounds_", (-np.inf, np.inf)))
-
-
-class Score(NamedTuple):
-    """Name of a metric, score, and number of rows that were scored."""
-
-    metric: str
-    score: float
-    rows: int
-
-
-class Scorer:
-    """Scores rows with a target, also in chunks: mean over tasks.
-
-    New tasks count each; rows without a label count as one task. `weighted` is a column of weights,
-    if the table has it.
-    """
-
-    def __init__(self, model: TableModel, weighted: str | None = None) -> None:
-        self.weighted = weighted
-        kind = "regression" if model.classes is None else "classification"
-        self.model, self.metric = model, metric_of(model.metric, kind, model.quantile)
-        self.new: dict[str, int] = {}  # numbers of new tasks
-        self.n_tasks, self.rows = len(model.state["fitted"]["tasks_"]), 0
-        self.sums, self.weights = np.zeros(self.n_tasks), np.zeros(self.n_tasks)
-
-    def add(self, frame: pd.DataFrame) -> None:
-        """Score some rows; an area under a curve cannot be added up from chunks."""
-        model = self.model
-        if model.target not in frame.columns or not frame[model.target].notna().any():
-            return
-        rows = frame[frame[model.target].notna()].reset_index(drop=True)
-        mark = model.encoder.marks.get(model.target)
-        y: NDArray[Any]
-        if model.classes is None:
-            y = as_numbers(rows[model.target], mark)
-            rows, y = rows[~np.isnan(y)], y[~np.isnan(y)]
-        else:
-            y = model.classes[class_codes(rows[model.target], model.classes, mark)]
-        X, codes = model.encode(rows)
-        predicted = Predictions.of(predictions(model.state, X, codes), model.classes)
-        new = ~is_in_fit(model.state, codes)
-        names = model.written_labels(rows[new]).astype(object).map(str)  # or "None"
-        codes[new] = [self.new.setdefault(n, self.n_tasks + len(self.new)) for n in names]
-        n_tasks = self.n_tasks + len(self.new)
-        self.sums.resize(n_tasks, refcheck=False)
-        self.weights.resize(n_tasks, refcheck=False)
-        row_weights = model.encoder.weights(rows, self.weighted)
-        scores, weights = self.metric.of_tasks(y, predicted, row_weights, codes, n_tasks)
-        self.sums += np.where(np.isfinite(scores), scores * weights, 0.0)
-        self.weights += np.where(np.isfinite(scores), weights, 0.0)
-        self.rows += len(y)
-
-    @property
-    def score(self) -> Score | None:
-        """Score of all rows, if one has a target."""
-        scored = self.weights > 0
-        if not self.rows:
-            return None
-        score = float(np.mean(self.sums[scored] / self.weights[scored])) if scored.any() else np.nan
-        return Score(self.metric.words, self.metric.reported(score), self.rows)

@@ -1,10 +1,11 @@
-"""A fitted table that predicts and can be saved."""
+"""A fitted table that can be saved, and its predictions of rows, of tables and of files."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -17,7 +18,13 @@ from crosslearning.archive import read_archive, to_json, write_archive
 from crosslearning.convex.predict import Residuals
 from crosslearning.convex.sums.columns import Curves
 from crosslearning.files import replacing, write_json
-from crosslearning.tables.columns import check_names, require_columns, time_values
+from crosslearning.tables.columns import (
+    as_numbers,
+    check_names,
+    class_codes,
+    require_columns,
+    time_values,
+)
 from crosslearning.tables.encoder import (
     TableEncoder,
     TaskLevels,
@@ -29,8 +36,6 @@ from crosslearning.tables.findings import Findings, Horizon
 from crosslearning.tables.forecast import (
     Basis,
     Rotation,
-    Score,
-    Scorer,
     TaskMeans,
     forecast,
     is_in_fit,
@@ -39,6 +44,15 @@ from crosslearning.tables.forecast import (
     with_intervals,
 )
 from crosslearning.tables.learners.trees import Trees
+from crosslearning.tables.metrics import Predictions, metric_of
+from crosslearning.tables.reading import (
+    Files,
+    Source,
+    read_table,
+    refuse_overwriting,
+    separator_of,
+    writer,
+)
 from crosslearning.tasks import TaskIndex
 from crosslearning.tasks.labels import as_objects
 
@@ -313,3 +327,197 @@ def check_folder(folder: str | os.PathLike[str]) -> None:
             f"{path} is not empty and holds no fit of a table. Choose another folder, or empty "
             "this one."
         )
+
+
+@dataclass(eq=False, kw_only=True)
+class Predicted:
+    """A table with predictions, and what is remarkable about its rows.
+
+    Attributes
+    ----------
+    table : DataFrame, optional
+        All columns of the input, then those of :meth:`TableModel.predict`; none if it was written
+        in chunks.
+    score : Score, optional
+        Metric, score and number of rows, if the table has the target.
+    rows : int
+        Number of rows.
+    unknown : Counter
+        Number of rows of each new task; None stands for no label.
+    fallback : str
+        What predicts these rows: the centre, or their group if tasks are within groups.
+    categories : dict of Counter
+        Number of rows of each new category, by column.
+    outside_rows, outside : int, Counter
+        Number of rows with a number or date outside the range of the fit: in all, and by column.
+    unread : Counter
+        Number of values that are not numbers and count as missing, by column of numbers.
+    untested : Untested, optional
+        Number of rows that lie later than any that models were tested on.
+    """
+
+    table: pd.DataFrame | None = None
+    score: Score | None = None
+    rows: int = 0
+    unknown: Counter[Any] = field(default_factory=Counter)
+    fallback: str = "the centre"
+    categories: dict[str, Counter[str]] = field(default_factory=dict)
+    outside_rows: int = 0
+    outside: Counter[str] = field(default_factory=Counter)
+    unread: Counter[str] = field(default_factory=Counter)
+    untested: Untested | None = None
+
+    def add(self, model: TableModel, frame: pd.DataFrame, coverage: float) -> pd.DataFrame:
+        """Add predictions to some rows, which are written as they were read, and count these."""
+        predictions = model.predict(frame, coverage=coverage)
+        if twice := [name for name in predictions.columns if name in frame.columns]:
+            raise ValueError(
+                f"The table already has a column {twice[0]!r}, as the predictions do. Rename or "
+                "drop it."
+            )
+        self.rows += len(frame)
+        if model.levels is not None:
+            self.fallback = "their group or the centre"
+        self.unknown.update(model.unknown_tasks(frame))
+        for name, counts in model.encoder.unknown(frame).items():
+            self.categories.setdefault(name, Counter()).update(counts)
+        outside_rows, outside = model.encoder.outside(frame)
+        self.outside_rows += outside_rows
+        self.outside.update(outside)
+        self.unread.update(model.encoder.unread(frame))
+        if late := model.untested(frame):
+            before = self.untested.rows if self.untested else 0
+            self.untested = late._replace(rows=before + late.rows)
+        both = pd.concat([frame, predictions], axis=1)
+        both.attrs = frame.attrs
+        return both
+
+
+def predict_table(model: TableModel, source: Source, *, coverage: float = 0.9) -> Predicted:
+    """Read a table and add predictions to it, in the order of its rows.
+
+    Parameters
+    ----------
+    model : TableModel
+        The fit.
+    source : path or binary stream
+        The table.
+    coverage : float, default=0.9
+        Probability that a number lies in its interval.
+
+    Returns
+    -------
+    Predicted
+    """
+    frame, predicted = read_table(source, text=model.text_columns), Predicted()
+    predicted.table = predicted.add(model, frame, coverage)
+    predicted.score = model.score(frame)
+    return predicted
+
+
+def predict_files(
+    model: TableModel,
+    source: str | os.PathLike[str],
+    out: Source,
+    *,
+    coverage: float = 0.9,
+    progress: Callable[[str], object] | None = None,
+) -> Predicted:
+    """Add predictions to a table that is read and written in chunks, in the order of its rows.
+
+    Parameters
+    ----------
+    model : TableModel
+        The fit.
+    source : path
+        A file, a folder of files, or a pattern: Parquet, or CSV.
+    out : path or binary stream
+        File to write, as in :func:`write_table`; text is written in the dialect of the input.
+    coverage : float, default=0.9
+        Probability that a number lies in its interval.
+    progress : callable, optional
+        Called with a description of the current step.
+
+    Returns
+    -------
+    Predicted
+        Without a table; `rows` counts those that were written.
+    """
+    say = progress or (lambda _: None)
+    files = Files.of(str(source), text=model.text_columns)
+    refuse_overwriting(out, files.paths)
+    separator_of(out)  # refuses names of no format
+    predicted, scorer = Predicted(), Scorer(model)
+
+    def predict(_: int, frame: pd.DataFrame) -> pd.DataFrame:
+        say(f"Predicting rows: {predicted.rows:,}")
+        table = predicted.add(model, frame, coverage)
+        if model.metric != "auc":  # no mean over chunks
+            scorer.add(frame)
+        return table
+
+    with writer(out) as write:
+        for table in files.each(files.columns, predict):
+            write(table)
+    predicted.score = scorer.score
+    return predicted
+
+
+class Score(NamedTuple):
+    """Name of a metric, score, and number of rows that were scored."""
+
+    metric: str
+    score: float
+    rows: int
+
+
+class Scorer:
+    """Scores rows with a target, also in chunks: mean over tasks.
+
+    New tasks count each; rows without a label count as one task. `weighted` is a column of weights,
+    if the table has it.
+    """
+
+    def __init__(self, model: TableModel, weighted: str | None = None) -> None:
+        self.weighted = weighted
+        kind = "regression" if model.classes is None else "classification"
+        self.model, self.metric = model, metric_of(model.metric, kind, model.quantile)
+        self.new: dict[str, int] = {}  # numbers of new tasks
+        self.n_tasks, self.rows = len(model.state["fitted"]["tasks_"]), 0
+        self.sums, self.weights = np.zeros(self.n_tasks), np.zeros(self.n_tasks)
+
+    def add(self, frame: pd.DataFrame) -> None:
+        """Score some rows; an area under a curve cannot be added up from chunks."""
+        model = self.model
+        if model.target not in frame.columns or not frame[model.target].notna().any():
+            return
+        rows = frame[frame[model.target].notna()].reset_index(drop=True)
+        mark = model.encoder.marks.get(model.target)
+        y: NDArray[Any]
+        if model.classes is None:
+            y = as_numbers(rows[model.target], mark)
+            rows, y = rows[~np.isnan(y)], y[~np.isnan(y)]
+        else:
+            y = model.classes[class_codes(rows[model.target], model.classes, mark)]
+        X, codes = model.encode(rows)
+        predicted = Predictions.of(predictions(model.state, X, codes), model.classes)
+        new = ~is_in_fit(model.state, codes)
+        names = model.written_labels(rows[new]).astype(object).map(str)  # or "None"
+        codes[new] = [self.new.setdefault(n, self.n_tasks + len(self.new)) for n in names]
+        n_tasks = self.n_tasks + len(self.new)
+        self.sums.resize(n_tasks, refcheck=False)
+        self.weights.resize(n_tasks, refcheck=False)
+        row_weights = model.encoder.weights(rows, self.weighted)
+        scores, weights = self.metric.of_tasks(y, predicted, row_weights, codes, n_tasks)
+        self.sums += np.where(np.isfinite(scores), scores * weights, 0.0)
+        self.weights += np.where(np.isfinite(scores), weights, 0.0)
+        self.rows += len(y)
+
+    @property
+    def score(self) -> Score | None:
+        """Score of all rows, if one has a target."""
+        scored = self.weights > 0
+        if not self.rows:
+            return None
+        score = float(np.mean(self.sums[scored] / self.weights[scored])) if scored.any() else np.nan
+        return Score(self.metric.words, self.metric.reported(score), self.rows)

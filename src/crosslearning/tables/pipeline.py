@@ -1,4 +1,4 @@
-"""The only order of work: settings and an engine in, a fitted and described model out."""
+"""The only order of work: settings and an engine in, a fitted model and how it was found out."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import time as clock
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial, reduce
-from operator import add
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -17,49 +16,66 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from crosslearning.convex.families import REGISTRY
-from crosslearning.convex.sums.cells import Cells
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.numbers import count
-from crosslearning.evaluation.scores import Scores
-from crosslearning.tables.columns import require_columns
-from crosslearning.tables.describe import Fit, describe
-from crosslearning.tables.engines import Collected, Engine, FrameTable
-from crosslearning.tables.final import (
+from crosslearning.linear import CrossBayesianGLM, CrossBayesianRidge
+from crosslearning.linear._estimator import state_of
+from crosslearning.tables.checks import (
     Checks,
-    Compared,
     RowSummary,
     baseline_score,
     check_intervals,
     check_trials,
-    fit_to_rows,
-    fit_to_sums,
 )
-from crosslearning.tables.forecast import BLOCKS, Rotation, Score, Scorer, forecast
+from crosslearning.tables.columns import require_columns
+from crosslearning.tables.differences import coefficient_table
+from crosslearning.tables.engines import Collected, Engine, FrameTable
+from crosslearning.tables.forecast import BLOCKS, Rotation, blend
 from crosslearning.tables.learners.candidates import (
     Candidate,
-    Choice,
     Trials,
     based,
-    best_choice,
     candidates,
-    choices,
     trees,
     with_nested,
 )
-from crosslearning.tables.learners.search import Bases, CandidateSearch
-from crosslearning.tables.model import TableModel
+from crosslearning.tables.learners.search import Bases, CandidateSearch, compare_by_sums
+from crosslearning.tables.model import Score, Scorer, TableModel
 from crosslearning.tables.reading import Files
-from crosslearning.tables.rows import Rows, Splits, bounded
+from crosslearning.tables.rows import Rows, Splits, bounded, bounds_of, fitted
 from crosslearning.tables.schema import COMPARED, Schema
 from crosslearning.tables.settings import FitSettings
 
 Array = NDArray[np.float64]
-OfRows = list[tuple[Rows, Array, Array]]  # with means and standard deviations
-_FEWEST = 2_000  # tasks to compare models by sums,
-_NUMBERS = 10**7  # in which there are at most so many numbers, unless they are the fewest
-_LEARNED = 2**10  # tasks that are enough for variances to compare models by
+_LEARNED = 2**14  # tasks that are enough for variances
 Progress = Callable[[str, float], object]
 HeldOut = pd.DataFrame | str | os.PathLike[str]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Fit:
+    """A fit to be described; `held_out` is the score of the model on another table."""
+
+    compared: Compared
+    model: TableModel
+    held_out: Score | None
+    notes: Sequence[str]
+    messages: tuple[str, ...]
+    command: str
+    python: str
+    started: float
+
+    @property
+    def metric(self) -> Any:
+        """What models were chosen by."""
+        return self.compared.schema.metric
+
+    @property
+    def baseline_name(self) -> str:
+        """What the baseline predicts."""
+        if self.metric.quantile is not None:
+            return f"the training {self.metric.quantile:g} quantile"
+        return "the training mean" if self.model.classes is None else "the class frequencies"
 
 
 def fit(
@@ -69,7 +85,7 @@ def fit(
     held_out: HeldOut | None = None,
     command: str = "",
     progress: Progress = lambda *_: None,
-) -> TableModel:
+) -> Fit:
     """Fit the table that an engine goes over."""
     started = clock.monotonic()
     progress("Looking at the columns", 0.0)
@@ -99,7 +115,7 @@ def fit(
     )
     for message in outcome.messages:
         warnings.warn(message, stacklevel=2)
-    return replace(model, findings=describe(outcome))
+    return outcome
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,8 +141,11 @@ class _Comparison:
         schema = self.schema
         trials, predictions, baseline, tasks = compare_by_sums(
             self._linear(schema.n_features),
-            collected,
+            collected.sums,
+            collected.kept,
+            collected.ends,
             schema.parts,
+            COMPARED,
             lambda text: self.progress(text, 0.5),
         )
         labels, chosen = schema.labels[tasks].tolist(), predictions[trials.chosen.name]
@@ -241,84 +260,106 @@ class _Comparison:
         return tried
 
 
-def compare_by_sums(
-    candidates: Sequence[Candidate],
-    collected: Collected,
-    parts: list[tuple[list[int], int]],
-    say: Callable[[str], object],
-) -> tuple[Trials, dict[str, OfRows], float, NDArray[np.intp]]:
-    """Fit candidates on all folds of a part but one, and score them on that by squared errors.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Compared:
+    """Models compared on held-out rows, checks of the chosen one, and how to fit any to all rows.
 
-    If tasks are very many, some decide. No model is kept, since models of many tasks are large.
-
-    Returns
-    -------
-    tuple
-        Trials; rows that were kept, with means and standard deviations, by candidate; the mean
-        squared error of predicting the mean; and the tasks that decide.
+    `fit` remembers what it fitted. `bases` are there if all rows are in memory, and `rotation` if
+    features are so many that models are those of their principal axes.
     """
-    sums, kept = collected.sums, collected.kept
-    most = np.clip(_NUMBERS // sums.cells.scatters[:1].size, _FEWEST, COMPARED)
-    tasks = np.arange(0, sums.n_tasks, -(-sums.n_tasks // most))
-    some, levels = sums.take(tasks), kept.levels.numbers.iloc[tasks] if kept.levels else None
-    sample, folds = _of_tasks(kept, tasks, sums.n_tasks)
-    values = np.full((len(candidates), len(parts), len(tasks)), np.nan)
-    guesses, weights = np.empty((1, *values.shape[1:])), np.empty(values.shape[1:])
-    predictions: dict[str, OfRows] = {candidate.name: [] for candidate in candidates}
-    seconds = dict.fromkeys(predictions, 0.0)
-    for s, (learned, tested) in enumerate(parts):
-        # A difference would leave rounding errors in columns of zeros.
-        train, test = reduce(add, [some.fold(k) for k in learned]), some.cells[:, tested]
-        nothing, weights[s] = np.zeros((len(tasks), sums.n_features)), test.weights
-        guesses[0, s] = _scores(nothing, np.full(len(tasks), train.pooled_means()[-1]), test)
-        part = sample.take(np.flatnonzero(folds == tested))
-        for m, candidate in enumerate(candidates):
-            say(f"Trying {candidate.label}, part {s + 1} of {len(parts)}")
-            started = clock.perf_counter()
-            groups = levels if candidate.nested else None
-            values[m, s], predicted = _tried(candidate, train, groups, test, part, collected.ends)
-            predictions[candidate.name] += predicted
-            seconds[candidate.name] += clock.perf_counter() - started
-    scores = Scores(list(predictions), values, weights)
 
-    def choice(some: Sequence[Candidate]) -> Choice:
-        return best_choice(some, scores.of([c.name for c in some]))
+    schema: Schema
+    trials: Trials
+    rows: RowSummary
+    checks: Checks
+    notes: list[str]
+    fit: Callable[[Candidate], Any]
+    bases: Bases | None = None
+    rotation: Rotation | None = None
 
-    baseline = -float(np.nanmean(Scores(["guess"], guesses, weights).by_task[0]))
-    trials = Trials(candidates, scores, scores, choices(candidates, choice), seconds=seconds)
-    return trials, predictions, baseline, tasks
+    @property
+    def described(self) -> Any:
+        """The estimator, linear in the columns, whose tasks are described."""
+        return self.fit(self.trials.described)
 
+    @property
+    def sharing(self) -> Any:
+        """The estimator that says how much tasks differ."""
+        return self.fit(self.trials.spreading)
 
-def _tried(
-    candidate: Candidate, train: Statistics, groups: Any, test: Cells, part: Rows, ends: Array
-) -> tuple[Array, OfRows]:
-    """Scores of the tasks, and predictions of rows if there are any."""
-    model = clone(candidate.estimator).fit_statistics(train, tasks=groups, learn_from=_LEARNED)
-    bounded(model, ends)
-    state = {"fitted": vars(model), "parameters": model.get_params()}
-    predicted = [(part, *forecast(state, part.X, part.codes))] if len(part.y) else []
-    return _scores(model.coef_, model.intercept_, test), predicted
+    def model(self) -> TableModel:
+        """Fit the chosen model to all rows."""
+        schema, names = self.schema, self.schema.encoder.feature_names
+        return TableModel(
+            task=schema.settings.task[-1],
+            levels=schema.levels,
+            target=schema.target.name,
+            metric=schema.metric.name,
+            encoder=schema.encoder,
+            rotation=self.rotation,
+            state=self._state(),
+            residuals=self.checks.residuals,
+            coefficients=coefficient_table(self.described, names, self.rotation),
+            horizon=schema.horizon,
+        )
 
-
-def _of_tasks(kept: Rows, tasks: NDArray[np.intp], n_tasks: int) -> tuple[Rows, NDArray[np.intp]]:
-    """Rows of some tasks, under the numbers that these have among themselves; and their folds."""
-    position = np.full(n_tasks, -1)
-    position[tasks] = np.arange(len(tasks))
-    codes = position[kept.codes]
-    at = np.flatnonzero(codes >= 0)
-    folds = np.asarray(kept.folds)[at]
-    return Rows(kept.X[at], kept.y[at], codes[at], len(tasks)), folds
+    def _state(self) -> dict[str, Any]:
+        """Return what predictions of the chosen model need, which may be a blend of several."""
+        weights = self.trials.parts
+        used = [c for c in self.trials.candidates if c.name in weights]
+        states = [_state_of(self.fit(c)) for c in used]
+        bases = {c.base for c in used if c.estimator is not None} - {"linear"}
+        if not bases and len(used) == 1:
+            return states[0]
+        assert self.bases is not None  # which all but single linear models are fitted in
+        basis = self.bases.final(bases) if bases else None
+        seen = [basis.seen(c.base) if basis and c.base in bases else None for c in used]
+        each = zip(used, seen, states, strict=True)
+        return blend([(weights[c.name], columns, state) for c, columns, state in each], basis)
 
 
-def _scores(coef: Array, intercept: Array, cells: Cells) -> Array:
-    """Minus the mean squared error of each task; NaN where it has no rows."""
-    v = np.column_stack([-coef, np.ones(len(coef))])
-    squares = np.einsum("nj,nj->n", (cells.scatters @ v[:, :, None])[:, :, 0], v)
-    gap = np.einsum("nj,nj->n", v, cells.means) - intercept
-    total = np.maximum(squares, 0.0) + cells.weights * gap**2
-    scores = np.full(len(v), np.nan)
-    np.divide(-total, cells.weights, out=scores, where=cells.weights > 0)
-    return scores
+def _state_of(model: Any) -> dict[str, Any]:
+    if isinstance(model, dict):  # trees
+        return model
+    state = state_of(model)
+    state["fitted"].pop("calibration_", None)  # intervals use the errors of held-out rows
+    return state
+
+
+def fit_to_sums(
+    schema: Schema,
+    total: Statistics,
+    ends: NDArray[Any],
+    pass_over: Callable[..., Any],
+    candidate: Candidate,
+) -> Any:
+    """Fit a linear model to sums of all rows, or by passes over them."""
+    model = clone(candidate.estimator)
+    if isinstance(model, CrossBayesianRidge):
+        tasks = schema.levels.numbers if schema.levels and candidate.nested else None
+        model.fit_statistics(total, tasks=tasks, learn_from=_LEARNED)
+    else:
+        about = ends.max() if isinstance(model, CrossBayesianGLM) else schema.classes
+        model.fit_passes(total, partial(pass_over, schema), about, learn_from=_LEARNED)
+    model.tasks_ = schema.labels
+    return model if schema.classes is not None else bounded(model, ends)
+
+
+def fit_to_rows(bases: Bases, trials: Trials, labels: NDArray[Any], candidate: Candidate) -> Any:
+    """Fit a linear model to all rows in memory; of trees, return what predictions need."""
+    if candidate.estimator is not None:
+        rows = bases.of(candidate.base, None)
+        return fitted(candidate.estimator, rows, labels, nested=candidate.nested)
+    sds, attributes = np.zeros(2), {"tasks_": labels, "structure_": "trees"}
+    if bases.rows.classes is not None:
+        attributes["classes_"] = bases.rows.classes
+    else:
+        attributes["bounds_"] = bounds_of(bases.rows.counted)
+        # Errors of trees that do not know the task are also those of new tasks.
+        in_fit, new = (trials.sds[name] for name in (candidate.name, "pooled-trees"))
+        sds = np.array([np.nanmean(in_fit), np.nanmean(new)])
+    attributes["trees_"] = bases.boosting.final(sds, with_task=candidate.end == "cross")
+    return {"class": "Trees", "parameters": {"family": bases.family}, "fitted": attributes}
 
 
 def _check_held_out(held_out: HeldOut, schema: Schema) -> None:

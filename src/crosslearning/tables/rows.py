@@ -14,15 +14,12 @@ from sklearn.base import clone
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.linear import CrossBayesianRidge
 from crosslearning.linear._estimator import state_of
-from crosslearning.tables.columns import is_date
 from crosslearning.tables.encoder import TaskLevels, task_or_group
-from crosslearning.tables.findings import Horizon
 from crosslearning.tables.forecast import forecast, predictions
 from crosslearning.tasks import within_task_folds
 
 Array = NDArray[np.float64]
 _MARGIN = 0.5  # of the range of the targets
-_DAY = 864e11  # nanoseconds
 _FEWEST = 2  # values of a column of times, or of groups
 # What random numbers are for: the same seed gives independent ones.
 SAMPLE, FOLD, ROW, TASK, GROUP = range(5)
@@ -144,22 +141,6 @@ def time_starts(values: NDArray[Any], name: str, n_splits: int) -> NDArray[Any]:
     shares = 0.5 + 0.5 * np.arange(n_splits) / n_splits
     starts = np.unique(np.clip(np.searchsorted(before, shares), 1, len(moments) - 1))
     return np.asarray(moments[starts])
-
-
-def horizon_of(
-    time: pd.Series[Any], values: NDArray[Any], starts: NDArray[Any], *, day_first: bool
-) -> Horizon:
-    """Say how far ahead the parts from these moments on were tested, and until when."""
-    before = [values[values < start].max() for start in starts]
-    reach = float(np.max(np.append(before[1:], values.max()) - before))
-    days = is_date(time)
-    return Horizon(
-        column=str(time.name),
-        date=days,
-        reach=f"{reach / _DAY:,.3g} days" if days else f"{reach:.4g}",
-        until=float(values.max()) + reach,
-        day_first=day_first,
-    )
 
 
 def uniform(a: Any, b: Any, seed: int, purpose: int) -> NDArray[np.float64]:

@@ -34,7 +34,6 @@ from crosslearning.tables.rows import (
     Rows,
     Splits,
     deal,
-    horizon_of,
     splits_of,
     time_starts,
     uniform,
@@ -49,6 +48,7 @@ _SAMPLE = 50_000  # rows to recognise columns from
 _MOST_CLASSES = 100  # distinct targets to keep
 _FEWEST_ROWS = 10
 _FEWEST_TASKS = 50  # to compare models on that need rows
+_DAY = 864e11  # nanoseconds
 _SHOWN = 20_000  # rows to look at predictions of
 _WHOLE = r"0|-?[1-9]\d{0,14}"
 
@@ -244,7 +244,6 @@ class Schema:
         written, labels, levels = survey.tasks(text_labels=text_labels)
         if levels is not None:
             levels.check()
-        kinds = (features.of(kind) for kind in ("number", "category", "date"))
         numeric = target.classes is None or target.classes.dtype.kind in "fi"
         marked = [target.name if numeric else None, settings.weights]
         in_time = {} if settings.time is None else _in_time(survey, settings.time)
@@ -253,7 +252,13 @@ class Schema:
             target=target,
             features=features,
             metric=metric_of(settings.metric, target.kind, settings.level),
-            encoder=TableEncoder.of(survey.sample, *kinds, marked=list(filter(None, marked))),
+            encoder=TableEncoder.of(
+                survey.sample,
+                numbers=features.of("number"),
+                categories=features.of("category"),
+                dates=features.of("date"),
+                marked=[name for name in marked if name],
+            ),
             written=written,
             labels=labels,
             levels=levels,
@@ -526,4 +531,20 @@ def _in_time(survey: Survey, name: str) -> dict[str, Any]:
     day_first = is_date(times) and has_days_first(times)
     values = time_values(times, day_first=day_first)
     starts = time_starts(values, name, survey.settings.folds)
-    return {"starts": starts, "horizon": horizon_of(times, values, starts, day_first=day_first)}
+    return {"starts": starts, "horizon": _horizon(times, values, starts, day_first=day_first)}
+
+
+def _horizon(
+    time: pd.Series[Any], values: NDArray[Any], starts: NDArray[Any], *, day_first: bool
+) -> Horizon:
+    """Say how far ahead the parts from these moments on were tested, and until when."""
+    before = [values[values < start].max() for start in starts]
+    reach = float(np.max(np.append(before[1:], values.max()) - before))
+    days = is_date(time)
+    return Horizon(
+        column=str(time.name),
+        date=days,
+        reach=f"{reach / _DAY:,.3g} days" if days else f"{reach:.4g}",
+        until=float(values.max()) + reach,
+        day_first=day_first,
+    )

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,14 +25,12 @@ from crosslearning.convex.evidence.marginal import (
     Marginal,
     roots_of_levels,
     row_factors,
-    symmetric_root,
 )
 from crosslearning.convex.evidence.point import EvidencePoint
-from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus, Fit, NestedFit
-from crosslearning.convex.evidence.search import Parameters, Search, SearchOptions
+from crosslearning.convex.evidence.posterior import EvidenceFit, NestedFit
+from crosslearning.convex.evidence.search import Optimum, Parameters, Search, SearchOptions
 from crosslearning.convex.families import Student
-from crosslearning.convex.sums.rows import GLMRows, Moments
-from crosslearning.convex.sums.statistics import checked_weights
+from crosslearning.convex.sums.rows import GLMRows, Moments, checked_weights
 from crosslearning.tether import Array, Flags, Indices
 
 COVARIANCES = ("auto", "block", "diagonal", "full", "levels", "pooled", "separate")
@@ -42,8 +40,6 @@ _ROUNDING = 1e-13  # smallest noise, as a share of the variance of the targets
 _MAX_ROUNDS = 200
 _STRUCTURE_ROUNDS = 3  # after which the structure of the covariance stays
 _NORMAL = 1.4826  # standard deviation over median absolute deviation
-
-AnyFit = TypeVar("AnyFit", bound=Fit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +75,10 @@ class GaussianData:
     def hierarchy(self) -> Hierarchy:
         return self.groups or Hierarchy.flat(self.moments.n_tasks)
 
-    def search(self, options: SearchOptions) -> Search[EvidencePoint]:
-        """Return the search for the variances."""
+    def search(
+        self, options: SearchOptions, start: Optimum[EvidencePoint] | None = None
+    ) -> Search[EvidencePoint]:
+        """Return the search for the variances, from those of an earlier one if there is one."""
         squares = np.einsum("n,njj->j", self.task_weights, self.moments.products)[:-1]
         parameters = Parameters(
             squares=squares,
@@ -90,7 +88,7 @@ class GaussianData:
             counted=self.task_weights * (self.moments.counts > 0),
             hierarchy=self.hierarchy,
         )
-        return Search(self.at, parameters, options)
+        return Search(self.at, parameters, options, start)
 
     def at(self, root: Array, ratio: Array | float) -> EvidencePoint:
         """Evaluate at Σ = σ² root rootᵀ and τ² = σ² ratio, for all columns or for each.
@@ -123,6 +121,7 @@ class GaussianData:
             n_noise=n_free if noise > smallest else np.inf,
             value=float(-0.5 * (deviance + logs)),
             dispersion=noise,
+            noiseless=noise <= smallest,
         )
 
     @cached_property
@@ -141,7 +140,6 @@ def evidence_fit(
     blocks: Indices | None = None,
     flat_center: bool = False,
     task_weights: ArrayLike | None = None,
-    start: EvidenceFit | None = None,
     learn_from: int | None = None,
     tol: float = 1e-6,
     max_iter: int = 200,
@@ -162,8 +160,8 @@ def evidence_fit(
         only the size of their coefficients.
     blocks : array of int of shape (n_columns,), optional
         Block of each column, from 0, one by default; each has its own τ².
-    flat_center, start : bool, EvidenceFit
-        Whether τ² is infinite (restricted maximum likelihood); and a fit to start from.
+    flat_center : bool
+        Whether τ² is infinite (restricted maximum likelihood).
     task_weights, learn_from : array of shape (n_tasks,), int
         How many tasks each stands for, 1 by default; and the largest number of evenly spaced tasks
         from which variances are learned, all by default.
@@ -187,24 +185,26 @@ def evidence_fit(
     options = SearchOptions(covariance, blocks, tol, max_iter)
     check_covariance(options)
     data = GaussianData.of(moments, task_weights, flat_center=flat_center)
-    weights, flat = data.task_weights, data.flat
-    if moments.n_tasks > (learn_from or 2 * _SAMPLE) and start is None:
-        few = slice(None, None, -(-moments.n_tasks // (learn_from or _SAMPLE)))
-        start = evidence_fit(
-            moments.take(few),
-            flat_center=flat_center,
-            task_weights=weights[few],
-            **options._asdict(),
-        )
+    return _optimum(data, options, learn_from=learn_from).fit()
+
+
+def _optimum(
+    data: GaussianData,
+    options: SearchOptions,
+    start: Optimum[EvidencePoint] | None = None,
+    learn_from: int | None = None,
+) -> Optimum[EvidencePoint]:
+    """Return the best variances, of many tasks from those of a sample."""
+    n_tasks, structure = data.moments.n_tasks, options.covariance
+    if n_tasks > (learn_from or 2 * _SAMPLE) and start is None and data.groups is None:
+        few = slice(None, None, -(-n_tasks // (learn_from or _SAMPLE)))
+        sample = GaussianData(data.moments.take(few), data.task_weights[few], data.flat)
+        start = _optimum(sample, options)
         if learn_from is not None:
-            return _posterior(data, start)
-        covariance = start.structure
-    search = data.search(options)
-    if start is not None:
-        search.start = np.diagonal(start.task_covariance) / start.noise_variance
-        search.ratio[search.blocks[~flat]] = start.center_variances[~flat] / start.noise_variance
-    optimum = search.run(covariance)
-    return _unless_noiseless(optimum.fit(), optimum.point)
+            ratio = start.ratio if options.blocks is None else start.ratio[options.blocks]
+            return replace(start, point=data.at(start.root, ratio))
+        structure = start.structure
+    return data.search(options, start).run(structure)
 
 
 def nested_fit(
@@ -221,31 +221,8 @@ def nested_fit(
     """
     settings = SearchOptions(*args, **options)
     check_covariance(settings, hierarchy)
-    search = GaussianData.of(moments, task_weights, hierarchy).search(settings)
-    optimum = search.run(settings.covariance)
-    return _unless_noiseless(optimum.nested_fit(), optimum.point)
-
-
-def _unless_noiseless(fit: AnyFit, point: EvidencePoint) -> AnyFit:
-    return replace(fit, status=EvidenceStatus.NOISELESS) if np.isinf(point.n_noise) else fit
-
-
-def _posterior(data: GaussianData, fit: EvidenceFit) -> EvidenceFit:
-    """Take the variances of a fit, in units of the noise, for all tasks."""
-    relative = fit.task_covariance / fit.noise_variance
-    root = symmetric_root(relative) if fit.structure == "full" else np.sqrt(np.diag(relative))
-    point = data.at(root, fit.center_variances / fit.noise_variance)
-    unit = point.noise / fit.noise_variance
-    return replace(
-        fit,
-        noise_variance=point.noise,
-        task_covariance=unit * fit.task_covariance,
-        center_variances=unit * fit.center_variances,
-        center=point.beta,
-        center_covariance=point.noise * point.center.covariance,
-        thetas=point.thetas,
-        log_evidence=point.value,
-    )
+    data = GaussianData.of(moments, task_weights, hierarchy)
+    return _optimum(data, settings).nested_fit()
 
 
 def check_covariance(options: SearchOptions, groups: Hierarchy | None = None) -> None:
@@ -264,28 +241,26 @@ def robust_fit(
     task_weights: Array,
     options: SearchOptions,
     groups: Hierarchy | None = None,
-) -> tuple[EvidenceFit | NestedFit, Moments]:
+) -> tuple[Optimum[EvidencePoint], Moments]:
     """Fit rows with real targets and Student noise: with the bound as evidence, and its moments."""
     row_weights = task_weights[rows.tasks] * (rows.weights > 0)
     squares, bound = _robust_squares(rows.y - rows.offset[:, 0]), -np.inf
-    fit: EvidenceFit | NestedFit | None = None
+    last: Optimum[EvidencePoint] | None = None
     for n in range(_MAX_ROUNDS):
-        moments, settings = rows.moments(family.precisions(squares)), options._asdict()
-        if groups is None:
-            fit = evidence_fit(moments, task_weights=task_weights, start=fit, **settings)
-            thetas, covariances = fit.thetas, fit.task_posteriors(moments)[0]
-        else:
-            fit = nested_fit(moments, groups, task_weights=task_weights, **settings)
-            thetas, covariances = fit.means[0], fit.covariances[0]
-        previous, bound = bound, fit.log_evidence + float(row_weights @ _charge(family.df, squares))
+        moments = rows.moments(family.precisions(squares))
+        data = GaussianData.of(moments, task_weights, groups)
+        optimum = last = _optimum(data, options, last)
+        point = optimum.point
+        previous, bound = bound, point.value + float(row_weights @ _charge(family.df, squares))
         if n + 1 >= _STRUCTURE_ROUNDS:
-            options = options._replace(covariance=fit.structure)
+            options = options._replace(covariance=optimum.structure)
         if n >= _STRUCTURE_ROUNDS and bound - previous <= 10.0 * options.tol:
             break
-        squares = rows.expected_squares(thetas, covariances) / fit.noise_variance
+        covariances = point.noise * point.marginal.task_posteriors[0]
+        squares = rows.expected_squares(point.thetas, covariances) / point.noise
     else:
-        fit = replace(fit, status=EvidenceStatus.MAX_ITER)
-    return replace(fit, log_evidence=bound), moments
+        optimum = replace(optimum, converged=False)
+    return replace(optimum, point=replace(point, value=bound)), moments
 
 
 def _robust_squares(y: Array) -> Array:

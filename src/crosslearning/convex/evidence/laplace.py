@@ -31,8 +31,7 @@ from crosslearning.convex.evidence.mode import LaplaceData, LaplacePoint
 from crosslearning.convex.evidence.posterior import EvidenceFit, Gaussians, NestedFit
 from crosslearning.convex.evidence.search import Optimum, SearchOptions
 from crosslearning.convex.families import AVERAGED, Family, Gaussian, Student
-from crosslearning.convex.sums.rows import GLMRows, Moments
-from crosslearning.convex.sums.statistics import checked_weights
+from crosslearning.convex.sums.rows import GLMRows, Moments, checked_weights
 from crosslearning.tether import Array
 
 Average = Callable[[Array, Array], Array]  # products, given means and covariances of parameters
@@ -93,7 +92,8 @@ def laplace_fit(rows: GLMRows, *, task_weights: ArrayLike | None = None, **optio
     weights = checked_weights(task_weights, rows.n_tasks, "task_weights")
     rows, added = rows.around_pooled()
     if isinstance(rows.family, Student):
-        fit, moments = robust_fit(rows, rows.family, weights, settings)
+        robust, moments = robust_fit(rows, rows.family, weights, settings)
+        fit = robust.fit()
     elif type(rows.family) is Gaussian:
         moments = rows.moments()
         fit = evidence_fit(moments, task_weights=weights, **options)
@@ -104,9 +104,8 @@ def laplace_fit(rows: GLMRows, *, task_weights: ArrayLike | None = None, **optio
         moments = Moments(products, rows.counts, np.zeros(rows.n_tasks), rows.intercept)
         average = _average(rows, optimum.point.dispersion)
         return GLMFit.of(optimum, moments, average, settings.tol).shifted(added)
-    exact = cast("EvidenceFit", fit)
-    result = GLMFit(exact, moments, lambda: Gaussians.exact(exact, moments), rows.family)
-    return result.shifted(added)
+    exact = GLMFit(fit, moments, lambda: Gaussians.exact(fit, moments), rows.family)
+    return exact.shifted(added)
 
 
 def nested_laplace_fit(
@@ -130,7 +129,7 @@ def nested_laplace_fit(
         return nested_fit(rows.moments(), hierarchy, task_weights=weights, **options)
     if isinstance(family, Student):
         robust, _ = robust_fit(rows, family, weights, settings, hierarchy)
-        return replace(cast("NestedFit", robust), family=family)
+        return replace(robust.nested_fit(), family=family)
     if isinstance(family, Gaussian):
         raise ValueError(
             f"Groups within groups need another family than {family.name!r}. Use 'gaussian' for "

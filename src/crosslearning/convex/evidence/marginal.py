@@ -282,7 +282,7 @@ class Marginal:
     products: Array
     task_weights: Array
     hierarchy: Hierarchy
-    roots: Sequence[Array]
+    roots: Sequence[Array] | Array
     precision: Array
     shares: tuple[Array, ...] | None = None
     factors: Array | None = None
@@ -294,8 +294,9 @@ class Marginal:
         products, self.log_det = self.products, 0.0
         for number, root in enumerate(self.roots):
             if self.shares is None:
-                thin = number == 0 and self.factors is not None
-                level = ThinLevel(products, root, self.factors) if thin else Level(products, root)
+                level = Level(products, root)
+                if number == 0 and self.factors is not None:
+                    level = ThinLevel(products, root, self.factors)
                 self.information.append(level.information)
             else:  # in units in which all have the same S
                 scale = np.ones((len(products), products.shape[1]))
@@ -316,8 +317,8 @@ class Marginal:
         if n == 1:
             return np.tensordot(weights, values, 1)[None]
         adding = csr_array((weights, (parents, np.arange(len(parents)))), (n, len(parents)))
-        flat = adding @ values.reshape(len(values), -1)
-        return np.asarray(flat.reshape(-1, *values.shape[1:]))
+        flat = np.asarray(adding @ values.reshape(len(values), -1))
+        return flat.reshape(-1, *values.shape[1:])
 
     def _covaried(self, level: int, rows: Array) -> Array:
         """S of each unit times its row."""
@@ -401,8 +402,8 @@ class Marginal:
             pushes.append(np.einsum("njk,nj->nk", posteriors[level][1], push))
             push = self.summed(level, pushes[-1])
         beta = self.center.covariance @ push[0]
-        parent, moved = beta[None], []
-        p = len(beta)
+        parent, p = beta[None], len(beta)
+        moved: list[Array] = []
         for level in range(len(self.roots) - 1, -1, -1):
             parent = parent[self.hierarchy.parents[level]]
             W = self.information[level][:, :p, :p]

@@ -78,12 +78,7 @@ class LaplaceData:
         )
         if rows.family.link == "logit":
             parameters = parameters._replace(free=_FREE_SCORE)
-        search = Search(self.at, parameters, options)
-        if start is not None:
-            root = start.root
-            search.start = root**2 if root.ndim == 1 else np.diagonal(start.covariance)
-            search.ratio = start.ratio
-        return search
+        return Search(self.at, parameters, options, start)
 
     def at(self, root: Array, ratio: Array | float) -> LaplacePoint:
         """Evaluate at Σ = root rootᵀ and τ² = ratio, for all parameters or for each."""

@@ -51,6 +51,7 @@ class EvidencePoint:
     n_noise: float
     value: float
     dispersion: float
+    noiseless: bool = False  # whether σ² is the smallest value distinguishable from 0
 
     @property
     def center(self) -> Center:

@@ -108,6 +108,8 @@ class Optimum(Generic[Point]):
         precision = point.marginal.precision
         flat = np.full(len(precision), np.inf)
         status = EvidenceStatus.CONVERGED if self.converged else EvidenceStatus.MAX_ITER
+        if point.noiseless:
+            status = EvidenceStatus.NOISELESS
         return {
             "structure": self.structure,
             "noise_variance": point.dispersion,
@@ -125,12 +127,16 @@ class Search(Generic[Point]):
     """A model as a function of the variances S of each level, tasks first, and t of the centre.
 
     `at` evaluates it at roots of S and the t of each parameter. Begins where a task's own rows and
-    the others' are worth the same, with t of each block that explain a target of variance 1, unless
-    `start`, by parameter, and `ratio` are changed before `run`.
+    the others' are worth the same, with t of each block that explain a target of variance 1, or at
+    the variances of an earlier search.
     """
 
     def __init__(
-        self, at: Callable[[Array, Array], Point], parameters: Parameters, options: SearchOptions
+        self,
+        at: Callable[[Array, Array], Point],
+        parameters: Parameters,
+        options: SearchOptions,
+        start: Optimum[Point] | None = None,
     ) -> None:
         self.at, self.options, self.free = at, options, parameters.free
         self.squares, mean_squares, self.columns, self.intercept, counted, hierarchy, _ = parameters
@@ -151,6 +157,10 @@ class Search(Generic[Point]):
         if not (self.fixed.all() and self.fixed_ratio.all()):
             evaluate, variances, _ = self.space("diagonal")
             self.fixed |= ~evaluate(variances).point.informed
+        if start is not None:
+            one = start.root.ndim == 1
+            self.start = start.root**2 if one else np.diagonal(start.covariance)
+            self.ratio = start.ratio
 
     def run(self, covariance: str) -> Optimum[Point]:
         """Return the best of a structure, or of all."""

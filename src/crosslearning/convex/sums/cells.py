@@ -67,12 +67,13 @@ class Cells:
             cells = slice(some[0], some[-1] + 1) if whole else some
             self[cells] = self[cells].plus(other[start : start + size])
 
-    def add_rows(self, cell: Indices, rows: Array, weights: Array) -> None:
+    def add_rows(self, cell: Indices, X: Array, y: Array, weights: Array) -> None:
         """Add rows of positive weight in place.
 
         Cells with equally many rows fill a dense array without padding, so that one batched product
         serves many small cells as well as a single large one.
         """
+        n_columns = X.shape[1] + 1
         # Radix sort of short integers takes a tenth of the time.
         order = np.argsort(cell.astype(np.min_scalar_type(len(self.counts))), kind="stable")
         sorted_cells = cell[order]
@@ -80,15 +81,15 @@ class Cells:
         sizes = np.diff(first, append=len(cell))
         for size in np.unique(sizes):
             starts = first[sizes == size]
-            at_once = max(_AT_ONCE // (rows.shape[1] * max(size, rows.shape[1])), 1)
+            at_once = max(_AT_ONCE // (n_columns * max(size, n_columns)), 1)
             for k in range(0, len(starts), at_once):
                 block = starts[k : k + at_once]
                 # The first row comes twice: its copy makes room for the gap between the means.
                 members = order[block[:, None] + np.maximum(np.arange(-1, size), 0)]
                 # `take` needs a third of the time of indexing.
-                self._add_block(
-                    sorted_cells[block], rows.take(members, axis=0), weights.take(members)
-                )
+                rows = np.empty((*members.shape, n_columns))
+                rows[..., :-1], rows[..., -1] = X.take(members, axis=0), y.take(members)
+                self._add_block(sorted_cells[block], rows, weights.take(members))
 
     def _add_block(self, where: Indices, block: Array, weights: Array) -> None:
         """Add rows of shape (cells, 1 + rows, columns); the first row of each cell is a spare one.

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 
 from crosslearning.convex.families import Family, OneScore
 from crosslearning.convex.sums.columns import Scaling
-from crosslearning.convex.sums.rows import GLMRows, Moments, times_each
-from crosslearning.convex.sums.statistics import checked_weights
+from crosslearning.convex.sums.rows import GLMRows, Moments, checked_weights, times_each
 from crosslearning.tether import Array, Flags, Indices
 
 _TOO_FAR, _ROUNDING = 0.25, 1e-9  # shares of the bend, and of the log likelihood

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from crosslearning.convex.families import Family
 from crosslearning.tether import Array, Flags, Indices
@@ -97,6 +97,19 @@ class Moments:
         """Return some of the tasks."""
         parts = {name: getattr(self, name)[tasks] for name in ("products", "counts", "log_weights")}
         return replace(self, **parts)
+
+
+def checked_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") -> Array:
+    """Weights of rows or tasks, 1 by default."""
+    if weights is None:
+        return np.ones(n)
+    checked = np.asarray(weights, dtype=np.float64)
+    if checked.shape != (n,) or not np.all((checked >= 0) & (checked < np.inf)):
+        raise ValueError(
+            f"`{name}` must hold {n} finite numbers of at least 0; got shape {checked.shape} and "
+            f"smallest value {checked.min(initial=np.inf)}."
+        )
+    return checked
 
 
 def times_each(A: Array, thetas: Array) -> Array:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from crosslearning.convex.sums.cells import Cells
 from crosslearning.convex.sums.columns import Scaling
-from crosslearning.convex.sums.rows import Moments
+from crosslearning.convex.sums.rows import Moments, checked_weights
 from crosslearning.files import replacing
 from crosslearning.tether import Array, Indices
 
@@ -100,9 +100,9 @@ class Statistics:
         `tasks` holds labels or, if distinct `labels` are given, positions among them. `folds` holds
         numbers from 0 to ``n_folds - 1``, random by default. Returns this object.
         """
-        rows = checked_rows(X, y)
-        names, task = encode(tasks, labels, len(rows))
-        weights = checked_weights(sample_weight, len(rows))
+        features, target = checked_rows(X, y)
+        names, task = encode(tasks, labels, len(target))
+        weights = checked_weights(sample_weight, len(target))
         if folds is None:
             rng = np.random.default_rng([self.seed, self.n_rows])
             fold = deal_folds(task, self.n_folds, rng)
@@ -110,10 +110,11 @@ class Statistics:
             fold = checked_codes(folds, len(task), self.n_folds, "folds")
         used = weights > 0
         if not used.all():
-            rows, weights, task, fold = rows[used], weights[used], task[used], fold[used]
+            features, target, weights = features[used], target[used], weights[used]
+            task, fold = task[used], fold[used]
         if len(names):
-            cell = self._grown(names, rows.shape[1])[task] * self.n_folds + fold
-            self.cells.flat.add_rows(cell, rows, weights)
+            cell = self._grown(names, features.shape[1] + 1)[task] * self.n_folds + fold
+            self.cells.flat.add_rows(cell, features, target, weights)
         return self
 
     @property
@@ -306,35 +307,23 @@ class Statistics:
             )
 
 
-def checked_rows(X: ArrayLike, y: ArrayLike) -> Array:
-    """Features with the targets as the last column."""
+def checked_rows(X: ArrayLike, y: ArrayLike) -> tuple[Array, Array]:
+    """Features and targets as arrays of finite numbers."""
     features, target = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if features.ndim != 2 or target.shape != features.shape[:1]:
         raise ValueError(
             "`X` must be a matrix and `y` must hold one number for each of its rows; got shapes "
             f"{features.shape} and {target.shape}."
         )
-    rows = np.column_stack([features, target])
-    # A sum first: it needs no array of flags.
-    if not np.isfinite(rows.sum()) and not (finite := np.isfinite(rows).all(axis=1)).all():
-        bad = int(np.argmin(finite))
-        raise ValueError(
-            f"`X` and `y` must be finite; row {bad} is not. Impute missing values, or drop the row."
-        )
-    return rows
-
-
-def checked_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") -> Array:
-    """Weights of rows or tasks, 1 by default."""
-    if weights is None:
-        return np.ones(n)
-    checked = np.asarray(weights, dtype=np.float64)
-    if checked.shape != (n,) or not np.all((checked >= 0) & (checked < np.inf)):
-        raise ValueError(
-            f"`{name}` must hold {n} finite numbers of at least 0; got shape {checked.shape} and "
-            f"smallest value {checked.min(initial=np.inf)}."
-        )
-    return checked
+    # Sums first: they need no array of flags.
+    if not np.isfinite(features.sum() + target.sum()):
+        finite = np.isfinite(features).all(axis=1) & np.isfinite(target)
+        if not finite.all():
+            raise ValueError(
+                f"`X` and `y` must be finite; row {np.argmin(finite)} is not. Impute missing "
+                "values, or drop the row."
+            )
+    return features, target
 
 
 def encode(tasks: ArrayLike, labels: ArrayLike | None, n_rows: int) -> tuple[NDArray[Any], Indices]:

@@ -16,6 +16,7 @@ from crosslearning.tasks import within_task_folds
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 _SIZES = ((7, 5), (31, 20))  # leaves of a tree, and fewest rows of a leaf
+_AVERAGED_SIZES = ((7, 5), (31, 10))
 _MOST_TREES, _PATIENCE = 500, 30
 _SETTINGS: dict[str, Any] = {
     "learning_rate": 0.05,
@@ -43,7 +44,8 @@ class _Grown(NamedTuple):
 class Boosting:
     """Trees of one table, fitted without the rows that they predict.
 
-    Their size and number for a split are those that are best on other splits.
+    Their size and number for a split are those that are best on other splits. Probabilities of
+    classes are means over two sizes, since a choice between them would be mostly chance.
     """
 
     rows: Rows
@@ -59,27 +61,31 @@ class Boosting:
         predictions: list[Array] = []
         n_splits = len(self.splits.parts)
         for s in range(n_splits):
-            self._curve(with_task, self._size(self._all), s)
+            for size in self._sizes(self._all):
+                self._curve(with_task, size, s)
             if s == n_splits - 1:
                 predictions += [self._predicted(with_task, k) for k in range(n_splits)]
             yield predictions
 
     def final(self, sds: Array, *, with_task: bool) -> Trees:
-        """Trees of all rows, of the size and number that are best on all splits.
+        """Trees of all rows, as many as are best on all splits.
 
         If rows are few, trees that were grown without a fold are averaged with them.
         """
         pooled = self.final(sds, with_task=False) if with_task else None
-        size, n_trees = self._best(with_task, self._all)
-        key = with_task, size, None
-        if key not in self._grown:
-            self._grown[key] = self._train(self.rows, size, n_trees, with_task=with_task)
         averaged = self.splits.folds is not None and len(self.rows.y) <= _MOST_AVERAGED
         splits = self._all if averaged else []
-        boosters = [self._of_split(with_task, size, n_trees, k) for k in splits]
+        texts = []
+        for size in self._sizes(self._all):
+            n_trees = self._best(with_task, size, self._all)
+            key = with_task, size, None
+            if key not in self._grown:
+                self._grown[key] = self._train(self.rows, size, n_trees, with_task=with_task)
+            boosters = [self._of_split(with_task, size, n_trees, k) for k in splits]
+            boosters.append(self._grown[key].booster)
+            texts += [one.model_to_string(num_iteration=n_trees) for one in boosters]
         groups = self.rows.levels.group_codes if with_task and self.rows.levels else None
-        boosters.append(self._grown[key].booster)
-        return Trees.of(boosters, n_trees, sds, _smallest(self.rows), pooled, groups)
+        return Trees.of(texts, sds, _smallest(self.rows), pooled, groups)
 
     # Sizes and numbers of trees.
 
@@ -99,18 +105,19 @@ class Boosting:
         folds = within_task_folds(self.rows.codes[train], _INNER, self.seed)
         return train[folds > 0], train[folds == 0]
 
-    def _best(self, with_task: bool, splits: list[int]) -> tuple[tuple[int, int], int]:
-        """Size and number of trees that are best on some splits."""
-        size = self._size(splits)
+    def _sizes(self, splits: list[int]) -> tuple[tuple[int, int], ...]:
+        """Both sizes, or the one that is best on the first of some splits, without the task."""
+        if self.rows.classes is not None:
+            return _AVERAGED_SIZES
+        losses = [self._curve(False, size, splits[0]).losses.min() for size in _SIZES]
+        return (_SIZES[int(np.argmin(losses))],)
+
+    def _best(self, with_task: bool, size: tuple[int, int], splits: list[int]) -> int:
+        """Return the number of trees that is best on some splits."""
         losses = [self._curve(with_task, size, k).losses for k in splits]
         longest = max(map(len, losses))
         mean = np.mean([np.pad(one, (0, longest - len(one)), "edge") for one in losses], axis=0)
-        return size, int(mean.argmin()) + 1
-
-    def _size(self, splits: list[int]) -> tuple[int, int]:
-        """Size of trees that is best on the first of some splits, without the task."""
-        losses = [self._curve(False, size, splits[0]).losses.min() for size in _SIZES]
-        return _SIZES[int(np.argmin(losses))]
+        return int(mean.argmin()) + 1
 
     def _curve(self, with_task: bool, size: tuple[int, int], split: int) -> _Grown:
         key = with_task, size, split
@@ -122,11 +129,13 @@ class Boosting:
 
     def _predicted(self, with_task: bool, split: int) -> Array:
         """Predictions of the test part of a split."""
-        size, n_trees = self._best(with_task, self._others(split))
-        booster = self._of_split(with_task, size, n_trees, split)
         X = self._design(self.rows.take(self.splits.parts[split][1]), with_task)
-        predictions = booster.predict(X, num_iteration=n_trees, num_threads=1)
-        return _complete(np.asarray(predictions), self.rows)
+        each = []
+        for size in self._sizes(self._others(split)):
+            n_trees = self._best(with_task, size, self._others(split))
+            booster = self._of_split(with_task, size, n_trees, split)
+            each.append(booster.predict(X, num_iteration=n_trees, num_threads=1))
+        return _complete(np.mean(each, axis=0), self.rows)
 
     def _of_split(self, with_task: bool, size: tuple[int, int], n_trees: int, split: int) -> Any:
         """At least so many trees of the training part of a split."""

@@ -1,8 +1,10 @@
-"""The search among candidates: out-of-fold predictions of each, and a blend of them."""
+"""The search among candidates: out-of-fold predictions of each, and a blend; or scores by sums."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,11 +15,12 @@ from sklearn.base import clone
 
 from crosslearning.convex.deadline import OutOfTimeError, deadline
 from crosslearning.convex.families import REGISTRY
+from crosslearning.convex.sums.cells import Cells
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.scores import Scores
 from crosslearning.extras import require
 from crosslearning.linear import CrossBayesianRidge, SplineFeatures
-from crosslearning.tables.forecast import BLOCKS, Basis, TaskMeans, blended
+from crosslearning.tables.forecast import BLOCKS, Basis, TaskMeans, blended, forecast
 from crosslearning.tables.learners.blend import blend_weights
 from crosslearning.tables.learners.boosting import Boosting
 from crosslearning.tables.learners.candidates import (
@@ -29,15 +32,25 @@ from crosslearning.tables.learners.candidates import (
     choices,
 )
 from crosslearning.tables.metrics import Metric, Predictions, plain_of
-from crosslearning.tables.rows import NotFittedError, Rows, Splits, fitted, predict_rows
+from crosslearning.tables.rows import (
+    NotFittedError,
+    Rows,
+    Splits,
+    bounded,
+    fitted,
+    predict_rows,
+)
 
 Array = NDArray[np.float64]
+OfRows = list[tuple[Rows, Array, Array]]  # with means and standard deviations
 _WIDEST = 100  # features, beyond which curves are not tried by default
 _COSTLY = 2e7  # tasks × coefficients³, beyond which a base is not tried if fits are iterated
 _WORTH = 2.0  # gain in log evidence for which means of tasks are tried
 _HEAVY = 0.0  # excess kurtosis of errors, beyond which robust models are tried
-_FEWEST_ROWS = 60  # for trees
 _CONSTANT = 1e-9  # share of the variance of a column that is within tasks, or between them
+_FEWEST_TASKS = 2_000  # to compare models by sums,
+_MOST_NUMBERS = 10**7  # in which there are at most so many numbers, unless tasks are the fewest
+_LEARNED = 2**10  # tasks that are enough for variances to compare models by
 _MOST_SUMS = 5e7  # numbers in the sums of tasks and splits; beyond, rows are summed again
 
 
@@ -51,7 +64,7 @@ class Bases:
         self.notes: list[str] = []
         self.boosting = Boosting(rows, splits, family, seed)
         n, p = rows.X.shape
-        self.trees = base in ("auto", "boosting") and n >= _FEWEST_ROWS and family != "quantile"
+        self.trees = base in ("auto", "boosting") and family != "quantile"
         self.trees = self.trees and self._trees_can_be_grown()
         if base == "auto" and p > _WIDEST:
             self.notes.append(f"curves were not tried, since there are {p} features")
@@ -361,3 +374,85 @@ def _blend_of(
     sds = sum((choice.weights[c.name] * one.sds for c, one in parts.items()), np.zeros(1))
     blend = Candidate("blend", f"blend of {len(parts)} models", end, None, "blend")
     return {blend: FoldPredictions(choice.predictions, sds, 0.0)}
+
+
+def compare_by_sums(
+    candidates: Sequence[Candidate],
+    sums: Statistics,
+    kept: Rows,
+    ends: Array,
+    parts: list[tuple[list[int], int]],
+    most_tasks: int,
+    say: Callable[[str], object],
+) -> tuple[Trials, dict[str, OfRows], float, NDArray[np.intp]]:
+    """Fit candidates on all folds of a part but one, and score them on that by squared errors.
+
+    If tasks are very many, some decide. No model is kept, since models of many tasks are large.
+
+    Returns
+    -------
+    tuple
+        Trials; rows that were kept, with means and standard deviations, by candidate; the mean
+        squared error of predicting the mean; and the tasks that decide.
+    """
+    most = np.clip(_MOST_NUMBERS // sums.cells.scatters[:1].size, _FEWEST_TASKS, most_tasks)
+    tasks = np.arange(0, sums.n_tasks, -(-sums.n_tasks // most))
+    some, levels = sums.take(tasks), kept.levels.numbers.iloc[tasks] if kept.levels else None
+    sample, folds = _of_tasks(kept, tasks, sums.n_tasks)
+    values = np.full((len(candidates), len(parts), len(tasks)), np.nan)
+    guesses, weights = np.empty((1, *values.shape[1:])), np.empty(values.shape[1:])
+    predictions: dict[str, OfRows] = {candidate.name: [] for candidate in candidates}
+    seconds = dict.fromkeys(predictions, 0.0)
+    for s, (learned, tested) in enumerate(parts):
+        # A difference would leave rounding errors in columns of zeros.
+        train, test = reduce(add, [some.fold(k) for k in learned]), some.cells[:, tested]
+        nothing, weights[s] = np.zeros((len(tasks), sums.n_features)), test.weights
+        guesses[0, s] = _scores(nothing, np.full(len(tasks), train.pooled_means()[-1]), test)
+        part = sample.take(np.flatnonzero(folds == tested))
+        for m, candidate in enumerate(candidates):
+            say(f"Trying {candidate.label}, part {s + 1} of {len(parts)}")
+            started = time.perf_counter()
+            groups = levels if candidate.nested else None
+            values[m, s], predicted = _tried(candidate, train, groups, test, part, ends)
+            predictions[candidate.name] += predicted
+            seconds[candidate.name] += time.perf_counter() - started
+    scores = Scores(list(predictions), values, weights)
+
+    def choice(some: Sequence[Candidate]) -> Choice:
+        return best_choice(some, scores.of([c.name for c in some]))
+
+    baseline = -float(np.nanmean(Scores(["guess"], guesses, weights).by_task[0]))
+    trials = Trials(candidates, scores, scores, choices(candidates, choice), seconds=seconds)
+    return trials, predictions, baseline, tasks
+
+
+def _tried(
+    candidate: Candidate, train: Statistics, groups: Any, test: Cells, part: Rows, ends: Array
+) -> tuple[Array, OfRows]:
+    """Scores of the tasks, and predictions of rows if there are any."""
+    model = clone(candidate.estimator).fit_statistics(train, tasks=groups, learn_from=_LEARNED)
+    bounded(model, ends)
+    state = {"fitted": vars(model), "parameters": model.get_params()}
+    predicted = [(part, *forecast(state, part.X, part.codes))] if len(part.y) else []
+    return _scores(model.coef_, model.intercept_, test), predicted
+
+
+def _of_tasks(kept: Rows, tasks: NDArray[np.intp], n_tasks: int) -> tuple[Rows, NDArray[np.intp]]:
+    """Rows of some tasks, under the numbers that these have among themselves; and their folds."""
+    position = np.full(n_tasks, -1)
+    position[tasks] = np.arange(len(tasks))
+    codes = position[kept.codes]
+    at = np.flatnonzero(codes >= 0)
+    folds = np.asarray(kept.folds)[at]
+    return Rows(kept.X[at], kept.y[at], codes[at], len(tasks)), folds
+
+
+def _scores(coef: Array, intercept: Array, cells: Cells) -> Array:
+    """Minus the mean squared error of each task; NaN where it has no rows."""
+    v = np.column_stack([-coef, np.ones(len(coef))])
+    squares = np.einsum("nj,nj->n", (cells.scatters @ v[:, :, None])[:, :, 0], v)
+    gap = np.einsum("nj,nj->n", v, cells.means) - intercept
+    total = np.maximum(squares, 0.0) + cells.weights * gap**2
+    scores = np.full(len(v), np.nan)
+    np.divide(-total, cells.weights, out=scores, where=cells.weights > 0)
+    return scores

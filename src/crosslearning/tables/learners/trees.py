@@ -35,16 +35,15 @@ class Trees:
     @classmethod
     def of(
         cls,
-        boosters: Iterable[Any],
-        n_trees: int,
+        texts: Iterable[str],
         sds: Array,
         smallest: float,
         pooled: Trees | None,
         groups: Codes | None = None,
     ) -> Trees:
-        """Take the first trees of models."""
-        text = "\0".join(booster.model_to_string(num_iteration=n_trees) for booster in boosters)
-        return cls(np.frombuffer(text.encode(), dtype=np.uint8), sds, smallest, pooled, groups)
+        """Take models in LightGBM's format."""
+        text = np.frombuffer("\0".join(texts).encode(), dtype=np.uint8)
+        return cls(text, sds, smallest, pooled, groups)
 
     @cached_property
     def _boosters(self) -> list[Any]:

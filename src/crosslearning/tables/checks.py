@@ -1,139 +1,27 @@
-"""The models that were compared, what their predictions of held-out rows say, and the final fit."""
+"""What held-out rows say: the score of a baseline, and whether predictions of a model hold."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from crosslearning.convex.predict import Coverage, Residuals, calibrated
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.numbers import percent
 from crosslearning.evaluation.scores import Reliability, Scores, reliability
-from crosslearning.linear import CrossBayesianGLM, CrossBayesianRidge
-from crosslearning.linear._estimator import state_of
-from crosslearning.tables.differences import coefficient_table
 from crosslearning.tables.findings import Prediction
-from crosslearning.tables.forecast import Rotation, blend
-from crosslearning.tables.learners.candidates import Candidate, Trials
-from crosslearning.tables.learners.search import Bases
+from crosslearning.tables.learners.candidates import Trials
 from crosslearning.tables.metrics import Metric, Predictions
-from crosslearning.tables.model import TableModel
-from crosslearning.tables.rows import Rows, Splits, bounded, bounds_of, fitted
-from crosslearning.tables.schema import Schema
+from crosslearning.tables.rows import Rows, Splits
 
 Array = NDArray[np.float64]
-_LEARNED = 2**14  # tasks that are enough for variances
 _MOST_SHOWN = 2_000  # predictions
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Compared:
-    """Models compared on held-out rows, checks of the chosen one, and how to fit any to all rows.
-
-    `fit` remembers what it fitted. `bases` are there if all rows are in memory, and `rotation` if
-    features are so many that models are those of their principal axes.
-    """
-
-    schema: Schema
-    trials: Trials
-    rows: RowSummary
-    checks: Checks
-    notes: list[str]
-    fit: Callable[[Candidate], Any]
-    bases: Bases | None = None
-    rotation: Rotation | None = None
-
-    @property
-    def described(self) -> Any:
-        """The estimator, linear in the columns, whose tasks are described."""
-        return self.fit(self.trials.described)
-
-    @property
-    def sharing(self) -> Any:
-        """The estimator that says how much tasks differ."""
-        return self.fit(self.trials.spreading)
-
-    def model(self) -> TableModel:
-        """Fit the chosen model to all rows."""
-        schema, names = self.schema, self.schema.encoder.feature_names
-        return TableModel(
-            task=schema.settings.task[-1],
-            levels=schema.levels,
-            target=schema.target.name,
-            metric=schema.metric.name,
-            encoder=schema.encoder,
-            rotation=self.rotation,
-            state=self._state(),
-            residuals=self.checks.residuals,
-            coefficients=coefficient_table(self.described, names, self.rotation),
-            horizon=schema.horizon,
-        )
-
-    def _state(self) -> dict[str, Any]:
-        """Return what predictions of the chosen model need, which may be a blend of several."""
-        weights = self.trials.parts
-        used = [c for c in self.trials.candidates if c.name in weights]
-        states = [_state_of(self.fit(c)) for c in used]
-        bases = {c.base for c in used if c.estimator is not None} - {"linear"}
-        if not bases and len(used) == 1:
-            return states[0]
-        assert self.bases is not None  # which all but single linear models are fitted in
-        basis = self.bases.final(bases) if bases else None
-        seen = [basis.seen(c.base) if basis and c.base in bases else None for c in used]
-        each = zip(used, seen, states, strict=True)
-        return blend([(weights[c.name], columns, state) for c, columns, state in each], basis)
-
-
-def _state_of(model: Any) -> dict[str, Any]:
-    if isinstance(model, dict):  # trees
-        return model
-    state = state_of(model)
-    state["fitted"].pop("calibration_", None)  # intervals use the errors of held-out rows
-    return state
-
-
-def fit_to_sums(
-    schema: Schema,
-    total: Statistics,
-    ends: NDArray[Any],
-    pass_over: Callable[..., Any],
-    candidate: Candidate,
-) -> Any:
-    """Fit a linear model to sums of all rows, or by passes over them."""
-    model = clone(candidate.estimator)
-    if isinstance(model, CrossBayesianRidge):
-        tasks = schema.levels.numbers if schema.levels and candidate.nested else None
-        model.fit_statistics(total, tasks=tasks, learn_from=_LEARNED)
-    else:
-        about = ends.max() if isinstance(model, CrossBayesianGLM) else schema.classes
-        model.fit_passes(total, partial(pass_over, schema), about, learn_from=_LEARNED)
-    model.tasks_ = schema.labels
-    return model if schema.classes is not None else bounded(model, ends)
-
-
-def fit_to_rows(bases: Bases, trials: Trials, labels: NDArray[Any], candidate: Candidate) -> Any:
-    """Fit a linear model to all rows in memory; of trees, return what predictions need."""
-    if candidate.estimator is not None:
-        rows = bases.of(candidate.base, None)
-        return fitted(candidate.estimator, rows, labels, nested=candidate.nested)
-    sds, attributes = np.zeros(2), {"tasks_": labels, "structure_": "trees"}
-    if bases.rows.classes is not None:
-        attributes["classes_"] = bases.rows.classes
-    else:
-        attributes["bounds_"] = bounds_of(bases.rows.counted)
-        # Errors of trees that do not know the task are also those of new tasks.
-        in_fit, new = (trials.sds[name] for name in (candidate.name, "pooled-trees"))
-        sds = np.array([np.nanmean(in_fit), np.nanmean(new)])
-    attributes["trees_"] = bases.boosting.final(sds, with_task=candidate.end == "cross")
-    return {"class": "Trees", "parameters": {"family": bases.family}, "fitted": attributes}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
