@@ -11,16 +11,7 @@ from typing import Any
 import altair as alt
 
 from crosslearning.evaluation.numbers import count, percent, points, radius, spread
-from crosslearning.report.drawing import (
-    CROSS,
-    METHODS,
-    Records,
-    Spec,
-    beside,
-    chart,
-    spec,
-    tips,
-)
+from crosslearning.report.drawing import CROSS, METHODS, Records, Spec, beside, chart, spec, tips
 from crosslearning.report.page import Chapter, Number, Results
 from crosslearning.report.paths import accuracy_lines, accuracy_path
 from crosslearning.report.plots import Figure
@@ -154,11 +145,7 @@ def _tables(content: dict[str, Any]) -> dict[str, Any]:
         {**row, "accuracy": [row["accuracy"][k] for k in places.values()]}
         for row in content["categories"]
     ]
-    return {
-        "columns": list(places),
-        "domain_rows": domains,
-        "category_rows": categories,
-    }
+    return {"columns": list(places), "domain_rows": domains, "category_rows": categories}
 
 
 def _improvement(improvement: list[dict[str, Any]]) -> Figure | None:
