@@ -368,9 +368,14 @@ class CrossLinearModelCV(CrossLinearModel):
 
 def _checked(name: str, values: Any, largest: float = np.inf) -> list[float]:
     """Return a non-empty list of nonnegative numbers."""
-    numbers = np.asarray(values, dtype=np.float64)
-    if numbers.ndim != 1 or not numbers.size or not np.all((numbers >= 0) & (numbers <= largest)):
-        raise ValueError(
-            f"`{name}` must be a list of at least one number from 0 to {largest:g}; got {values!r}."
-        )
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        numbers = np.empty(0)
+    if numbers.ndim != 1 or not numbers.size:
+        raise ValueError(f"`{name}` must be a list of at least one number; got {values!r}.")
+    wrong = numbers[~((numbers >= 0) & (numbers <= largest))]
+    if wrong.size:
+        finite = "" if largest == np.inf else " and finite"
+        raise ValueError(f"`{name}` must be at least 0{finite}; got {wrong[0]}.")
     return [float(number) for number in numbers]

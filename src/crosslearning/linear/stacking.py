@@ -125,7 +125,8 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
     def _base_models(self) -> list[Any]:
         if self.estimators is None:
             return [self._default_base()]
-        if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in self.estimators):
+        pairs: list[Any] = self.estimators
+        if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
             raise ValueError(
                 "`estimators` must be a list of pairs of a name and an estimator, such as "
                 f"[('lines', LinearRegression())]; got {self.estimators!r}."

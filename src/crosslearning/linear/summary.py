@@ -81,7 +81,7 @@ class Inference:
     level_names_: Sequence[str] = ("task",)
     epsilon_: Any
     epsilon_max_: Any
-    _gains: list[Array] | None  # of the units of each level, tasks first
+    _gains: Any  # of the units of each level, tasks first
     _statistics: Statistics | None
 
     def summary(self: Any, *, coverage: float = 0.95) -> Summary:
