@@ -48,6 +48,17 @@ def test_intervals_hold_for_small_and_for_large_predictions(fit):
             assert inside.iloc[rows].mean() == pytest.approx(coverage, abs=0.05)
 
 
+def test_errors_of_some_of_very_many_rows_are_enough(monkeypatch):
+    monkeypatch.setattr("crosslearning.tables.checks._MOST_ERRORS", 1_200)
+    frame = prices(np.random.default_rng(0))
+    options = {"task": "shop", "target": "y", "family": "gaussian", "base": "linear"}
+    model, new = fit_table(frame.head(TRAINED), **options), frame.iloc[TRAINED:]
+    assert sum(map(len, model.residuals.errors)) == 1_200
+    predictions = model.predict(new)
+    inside = new["y"].between(predictions["lower"], predictions["upper"])
+    assert inside.mean() == pytest.approx(0.9, abs=0.05)
+
+
 @pytest.mark.usefixtures("little_room")
 def test_intervals_of_chunks_follow_the_prediction_too(tmp_path):
     frame = prices(np.random.default_rng(0))
