@@ -18,6 +18,7 @@ from crosslearning.tables import (  # noqa: E402
     fit_files,
     fit_table,
 )
+from crosslearning.tables import dask as cluster  # noqa: E402
 from tests.support.chunked_tables import assert_same, damaged, scores, shops, sold, written  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("little_room")
@@ -95,8 +96,8 @@ def test_empty_files_do_not_matter(tmp_path):
     chunks = fit_files(folder, task="shop", target="sales", folds=2)
     frame.iloc[:0].to_parquet(folder / "empty.parquet")
     with dask.config.set(scheduler="synchronous"):
-        model = fit_files(folder, task="shop", target="sales", folds=2, scheduler="current")
-    assert_same(chunks, model, 1e-6)
+        assert_same(chunks, cluster.fit_files(folder, task="shop", target="sales", folds=2), 1e-6)
+    assert cluster.fit_table is fit_table
 
 
 def test_errors_name_the_part(tmp_path):

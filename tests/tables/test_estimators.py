@@ -49,6 +49,9 @@ class ClassifierOfTwoTasks(_TwoTasks, CrossClassifier):
     def predict_proba(self, X, tasks="center"):
         return super().predict_proba(X, tasks)
 
+    def predict_log_proba(self, X, tasks="center"):
+        return super().predict_log_proba(X, tasks)
+
 
 @pytest.mark.slow
 @parametrize_with_checks(

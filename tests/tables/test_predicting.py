@@ -83,13 +83,13 @@ def test_tables_that_cannot_be_predicted(regression, change, message):
         regression.predict(frame.drop(columns=absent))
 
 
-def test_predictions_are_put_beside_the_table(regression, tmp_path):
+def test_predictions_are_put_beside_the_table_as_it_is_written(regression, tmp_path):
     path = tmp_path / "new.csv"
     path.write_text("id,shop,price,kind\n007,s0,1.50,tea\n008,s7,NA,\n")
     for source in (path, path.open("rb")):
-        predicted = predict_table(regression, source)
+        predicted = predict_table(regression, source, verbatim=True)
         assert predicted.table["id"].tolist() == ["007", "008"]
-        assert predicted.table["price"][0] == 1.5
+        assert predicted.table["price"].tolist() == ["1.50", "NA"]
         assert list(predicted.table)[-4:] == ["prediction", "lower", "upper", "std"]
         assert predicted.unknown == {"s7": 1}
         assert predicted.score is None

@@ -100,3 +100,9 @@ def test_other_files_are_refused(regression, tmp_path):
     np.savez(tmp_path / "model.npz", header=header)
     with pytest.raises(ValueError, match="written by another version: crosslearning 9"):
         TableModel.load(tmp_path)
+
+
+def test_a_loaded_model_saved_where_it_was_leaves_its_results(regression, tmp_path):
+    regression.save(tmp_path / "fit")
+    TableModel.load(tmp_path / "fit").save(tmp_path / "fit")
+    assert sorted(path.name for path in (tmp_path / "fit").iterdir()) == FILES

@@ -262,6 +262,9 @@ def test_predictions_in_chunks_are_those_in_memory(tmp_path, monkeypatch, suffix
     assert list(result.columns) == [*frame.columns, *expected.columns]
     np.testing.assert_allclose(result[expected.columns], expected, rtol=1e-12)
     assert result["note"].tolist() == frame["note"].tolist()
+    if source == suffix[1:] == "csv":
+        rows = pd.read_csv(out, dtype=str, keep_default_na=False)[frame.columns]
+        pd.testing.assert_frame_equal(rows, pd.read_csv(path, dtype=str, keep_default_na=False))
     assert predicted.rows == 600
     assert predicted.unknown == {"new": 1}
     assert predicted.categories == {"kind": {"z": 1}}

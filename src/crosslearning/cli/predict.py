@@ -128,11 +128,11 @@ def _predict_table(folder: Path, tables: list[str], coverage: float | None, out:
                 model, tables[0], sys.stdout.buffer if out == "-" else out, **options
             )
         raise typer.Exit
+    verbatim = out == "-" or separator_of(out) is not None
     if out != "-":
-        separator_of(out)  # refuses names of no format
         refuse_overwriting(out, tables)
     source = sys.stdin.buffer if tables[0] == "-" else tables[0]
-    return predict_table(model, source, **options)
+    return predict_table(model, source, verbatim=verbatim, **options)
 
 
 def _predict_images(

@@ -381,6 +381,13 @@ class CrossClassifier(TaskClassifier, CrossTable):
         predictions = self._predictions(X, tasks)
         return predictions[[f"probability_{label}" for label in self.classes_]].to_numpy()
 
+    def predict_log_proba(
+        self, X: ArrayLike, tasks: ArrayLike | str | None = None
+    ) -> NDArray[np.float64]:
+        """Logarithms of `predict_proba`."""
+        smallest = np.finfo(np.float64).tiny
+        return np.asarray(np.log(np.maximum(self.predict_proba(X, tasks), smallest)))
+
     def _class_scores(self, X: Any, tasks: Any) -> NDArray[np.float64]:
         return self.predict_proba(X, tasks)
 

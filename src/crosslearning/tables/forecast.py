@@ -178,7 +178,8 @@ def count_trees(state: dict[str, Any]) -> int:
 
 
 def _parts(state: dict[str, Any]) -> list[tuple[float, Any, dict[str, Any]]]:
-    return state.get("parts", [(1.0, None, state)])
+    parts: list[tuple[float, Any, dict[str, Any]]] = state.get("parts", [(1.0, None, state)])
+    return parts
 
 
 def is_in_fit(state: dict[str, Any], codes: Codes) -> NDArray[np.bool_]:
@@ -248,7 +249,8 @@ def _members(state: dict[str, Any], X: Array, codes: Codes) -> list[_Member]:
     New tasks are predicted without separate models if there are others, and new tasks in known
     groups without models of tasks that know no groups, if others do.
     """
-    parts, basis = _parts(state), state.get("basis")
+    parts = _parts(state)
+    basis: Basis | None = state.get("basis")
     by_task = np.where(is_in_fit(state, codes), codes, -1)
     Z = X if basis is None else basis.apply(X, by_task)
     weights = np.array([weight for weight, *_ in parts])
@@ -260,7 +262,7 @@ def _members(state: dict[str, Any], X: Array, codes: Codes) -> list[_Member]:
     members = []
     for k, (weight, columns, part) in enumerate(parts):
         attributes = _attributes(part)
-        covariance = None if columns is None else basis.guessed(columns)
+        covariance = None if basis is None or columns is None else basis.guessed(columns)
         trees: Trees | None = attributes.get("trees_")
         by_row = np.where(codes < 0, for_new_tasks[k], for_groups[k])
         member = _Member(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -49,6 +50,7 @@ from crosslearning.tables.reading import (
     Files,
     Source,
     read_table,
+    read_verbatim,
     refuse_overwriting,
     separator_of,
     writer,
@@ -292,9 +294,11 @@ class TableModel:
         content = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _BESIDE}
         try:
             path.mkdir(parents=True, exist_ok=True)
+            before = (path / _MODEL).read_bytes() if (path / _MODEL).is_file() else None
             write_archive(path / _MODEL, _KIND, content, _CLASSES)
-            for name in (_RESULTS, _COEFFICIENTS, "report.html"):  # of an earlier fit
-                (path / name).unlink(missing_ok=True)
+            if before != (path / _MODEL).read_bytes():
+                for name in (_RESULTS, _COEFFICIENTS, "report.html"):  # of an earlier fit
+                    (path / name).unlink(missing_ok=True)
             if self.findings is not None:
                 write_json(path / _RESULTS, self.results)
             if self.coefficients is not None:
@@ -368,7 +372,7 @@ class Predicted:
     untested: Untested | None = None
 
     def add(self, model: TableModel, frame: pd.DataFrame, coverage: float) -> pd.DataFrame:
-        """Add predictions to some rows, which are written as they were read, and count these."""
+        """Predict some rows, and count them."""
         predictions = model.predict(frame, coverage=coverage)
         if twice := [name for name in predictions.columns if name in frame.columns]:
             raise ValueError(
@@ -388,12 +392,12 @@ class Predicted:
         if late := model.untested(frame):
             before = self.untested.rows if self.untested else 0
             self.untested = late._replace(rows=before + late.rows)
-        both = pd.concat([frame, predictions], axis=1)
-        both.attrs = frame.attrs
-        return both
+        return predictions
 
 
-def predict_table(model: TableModel, source: Source, *, coverage: float = 0.9) -> Predicted:
+def predict_table(
+    model: TableModel, source: Source, *, coverage: float = 0.9, verbatim: bool = False
+) -> Predicted:
     """Read a table and add predictions to it, in the order of its rows.
 
     Parameters
@@ -404,15 +408,30 @@ def predict_table(model: TableModel, source: Source, *, coverage: float = 0.9) -
         The table.
     coverage : float, default=0.9
         Probability that a number lies in its interval.
+    verbatim : bool, default=False
+        Whether to keep the fields of a text file as written, so that they can be written again.
 
     Returns
     -------
     Predicted
     """
-    frame, predicted = read_table(source, text=model.text_columns), Predicted()
-    predicted.table = predicted.add(model, frame, coverage)
+    again: Any = io.BytesIO(source.read()) if hasattr(source, "read") else source
+    frame, predicted = read_table(again, text=model.text_columns), Predicted()
+    predictions = predicted.add(model, frame, coverage)
     predicted.score = model.score(frame)
+    if verbatim and "dialect" in frame.attrs:
+        if again is not source:
+            again.seek(0)
+        frame = read_verbatim(again, frame.attrs["dialect"])
+    predicted.table = _beside(frame, predictions)
     return predicted
+
+
+def _beside(frame: pd.DataFrame, predictions: pd.DataFrame) -> pd.DataFrame:
+    """Add columns to a table, which is written in the dialect that it was read in."""
+    both = pd.concat([frame, predictions], axis=1)
+    both.attrs = frame.attrs
+    return both
 
 
 def predict_files(
@@ -432,7 +451,7 @@ def predict_files(
     source : path
         A file, a folder of files, or a pattern: Parquet, or CSV.
     out : path or binary stream
-        File to write, as in :func:`write_table`; text is written in the dialect of the input.
+        File to write, as in :func:`write_table`; fields of text files are copied as written.
     coverage : float, default=0.9
         Probability that a number lies in its interval.
     progress : callable, optional
@@ -446,15 +465,16 @@ def predict_files(
     say = progress or (lambda _: None)
     files = Files.of(str(source), text=model.text_columns)
     refuse_overwriting(out, files.paths)
-    separator_of(out)  # refuses names of no format
+    verbatim = separator_of(out) is not None and files.dialect is not None
+    as_written = replace(files, text=None).each(files.columns, lambda _, frame: frame)
     predicted, scorer = Predicted(), Scorer(model)
 
     def predict(_: int, frame: pd.DataFrame) -> pd.DataFrame:
         say(f"Predicting rows: {predicted.rows:,}")
-        table = predicted.add(model, frame, coverage)
+        predictions = predicted.add(model, frame, coverage)
         if model.metric != "auc":  # no mean over chunks
             scorer.add(frame)
-        return table
+        return _beside(next(as_written) if verbatim else frame, predictions)
 
     with writer(out) as write:
         for table in files.each(files.columns, predict):

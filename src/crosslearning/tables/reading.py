@@ -131,18 +131,27 @@ def _parsed_text(stream: BinaryIO, options: dict[str, Any], **more: Any) -> Any:
         return pd.read_csv(stream, **options, **more)
 
 
-def _text_options(dialect: Dialect, text: Collection[str]) -> dict[str, Any]:
-    """Return how pandas reads a dialect with some columns as text."""
-    return {
+def read_verbatim(source: Source, dialect: Dialect) -> pd.DataFrame:
+    """Read every field of a text file as it is written."""
+    with _opened(source) as stream:
+        frame: pd.DataFrame = _parsed_text(stream, _text_options(dialect, None))
+    frame.attrs["dialect"] = dialect
+    return frame
+
+
+def _text_options(dialect: Dialect, text: Collection[str] | None) -> dict[str, Any]:
+    """Return how pandas reads a dialect with some columns as text; if None, all as written."""
+    options = {
         "sep": dialect.separator,
         "encoding": dialect.encoding,
-        "decimal": dialect.decimal,
-        "dtype": dict.fromkeys(text, str),
-        "na_values": _MISSING,
         "skipinitialspace": True,
         "index_col": False,  # otherwise rows longer than the header would shift it
         "low_memory": False,
     }
+    if text is None:
+        return options | {"dtype": str, "na_filter": False}
+    kept = dict.fromkeys(text, str)
+    return options | {"decimal": dialect.decimal, "dtype": kept, "na_values": _MISSING}
 
 
 def _with_codes(stream: BinaryIO, frame: pd.DataFrame, options: dict[str, Any]) -> pd.DataFrame:
@@ -210,7 +219,7 @@ class Files:
     """Files of one table, all of the same columns, to be read in chunks.
 
     Parquet files have the Arrow `schema` of the first, and tell the number of rows; text files have
-    a `dialect`, and columns that are `text`.
+    a `dialect`, and columns that are `text`, or all of them as they are written if that is None.
     """
 
     source: str
@@ -219,7 +228,7 @@ class Files:
     schema: Any = None
     n_rows: int | None = None
     dialect: Dialect | None = None
-    text: tuple[str, ...] = ()
+    text: tuple[str, ...] | None = ()
     first: int = 0  # number of the first file, if these are some of several
 
     @property
