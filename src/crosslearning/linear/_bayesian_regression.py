@@ -125,7 +125,7 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
             updated._store_groups(self.level_names_, distinct.tolist())
         updated._count(total)
         updated._fit_sums(total)
-        self.__dict__ = vars(updated)  # all at once, as nothing has failed
+        self.__dict__ = updated.__dict__  # all at once, as nothing has failed
         return self
 
     def predict(
