@@ -137,9 +137,9 @@ def test_wrong_usage_is_one_line_and_exit_code_2(arguments, message, tmp_path, c
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([*FAST, "--gap", "-1"], "`gap` is a distance and must be finite and at least 0; got -1"),
+        ([*FAST, "--gap", "-1"], "`gap` must be finite and at least 0; got -1"),
         ([*FAST, "--gap", "nan"], "got nan"),
-        ([*FAST, "--sigma", "0"], "`sigma` is a standard deviation"),
+        ([*FAST, "--sigma", "0"], "`sigma` must be finite and positive"),
         ([*FAST, "--samples", "0"], "`samples` must be at least 1 and below 2**63; got 0"),
         (
             [*FAST, "--realizations", "1"],

@@ -87,6 +87,13 @@ def test_train_has_defaults_for_images_of_anybody(monkeypatch):
     radii = ["--epsilon", "0.3", "--epsilon", "inf"]
     assert main(["train", "pictures", *radii]) == 0
     assert seen["settings"] == TrainingSettings(epsilons=(0.3, math.inf))
+    blocks = ["--epsilon", "features=0.3", "--epsilon", "features=1", "--epsilon", "classifier=inf"]
+    assert main(["train", "pictures", *blocks, "--weights", "w"]) == 0
+    assert seen["settings"] == TrainingSettings(
+        epsilons=(0.3, 1), blocks={"features": None, "classifier": math.inf}, weights="w"
+    )
+    assert main(["train", "pictures", "--epsilon", "head=inf", "--epsilon", "2"]) == 0
+    assert seen["settings"] == TrainingSettings(epsilons=(2,), blocks={"*": None, "head": math.inf})
     assert main(["train", "pictures", "--backbone", "x:y"]) == 0
     assert seen["settings"] == TrainingSettings(backbone="x:y", image_size=224)
     assert main(["train", "pictures32"]) == 0
@@ -165,6 +172,15 @@ def test_without_data_it_says_what_it_runs_on(capsys, monkeypatch):
         (["reproduce", "office-home", "--seeds", "0"], "--seeds"),
         (["reproduce", "office-home", "--data", "nowhere"], "nowhere"),
         (["train"], "'images'"),
+        (["train", "pictures32", "--epsilon", "a=wide"], "takes RADIUS or NAME=RADIUS; got a=wide"),
+        (
+            ["train", "x", "--epsilon", "1", "--epsilon", "a=1", "--epsilon", "a=2"],
+            "here '*', may have several radii to choose from; got 1, a=1, a=2",
+        ),
+        (
+            ["train", "pictures32", "--weights", "none.safetensors"],
+            "none.safetensors cannot be read as a safetensors file",
+        ),
         (["train", "pictures32", "--backbone", "x:y", "--epochs", "3"], "`epochs` applies to"),
         (
             ["train", "pictures32", "--model", "vgg"],

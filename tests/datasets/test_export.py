@@ -41,7 +41,6 @@ def rows_of(pictures, names):
 def test_the_folder_pipeline_gives_the_packaged_pictures(few, exported, tmp_path):
     data = ImageDomains(exported, cache_dir=tmp_path / "cache")
     assert len(data) == len(few)
-    assert data.ignored == 5
     rows = rows_of(few, data.names)
     np.testing.assert_array_equal(data.pixels(64), few.pixels()[rows])
     assert data.domains == few.domains

@@ -8,8 +8,9 @@ import pytest
 pytest.importorskip("flwr", reason="the extra `flower` is not installed")
 
 from flwr.app import Array
+from sklearn.model_selection import PredefinedSplit
 
-from crosslearning import CrossBayesianRidge, Statistics
+from crosslearning import CrossBayesianRidge, CrossRidgeCV, Statistics
 from crosslearning.federated import collect_statistics, statistics_app
 from tests.support.flower_grid import LocalGrid, Node
 
@@ -50,6 +51,23 @@ def test_sums_of_clients_are_as_good_as_all_rows():
     assert_same_models(collect_statistics(grid), slice(None))
     # 4 tasks with 3 features and a target: counts, weights, means, scatter; no row.
     assert grid.bytes["up"] < 3 * 2000
+
+
+def test_sums_of_clients_with_folds_choose_and_fit_the_same():
+    folds = np.arange(100) % 5
+    parts = np.array_split(rng.permutation(100), 3)
+
+    def part(rows):
+        sums = Statistics.of(X[rows], Y[rows], TASKS[rows], folds=folds[rows], n_folds=5)
+        return Node(statistics_app(lambda _: sums))
+
+    sums = collect_statistics(LocalGrid([part(rows) for rows in parts]))
+    for metric in ("standard", "learned"):
+        options = {"n_epsilons": 4, "metric": metric}
+        model = CrossRidgeCV(**options).fit_statistics(sums)
+        whole = CrossRidgeCV(cv=PredefinedSplit(folds), **options).fit(X, Y, tasks=TASKS)
+        for name in ("epsilon_", "best_score_", "coef_"):
+            np.testing.assert_allclose(getattr(model, name), getattr(whole, name), rtol=1e-8)
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,11 @@ def test_bad_settings_are_refused(settings, message):
         replace(SMALL, **settings)
 
 
+def test_one_block_gets_the_radii():
+    with pytest.raises(ValueError, match="`blocks` must be None for exactly one block"):
+        replace(SMALL, blocks={"features": 0.1, "classifier": 0.2})
+
+
 def test_radii_are_sorted_and_counted_once():
     assert replace(SMALL, epsilons=(math.inf, 0.1, 0.0, 0.1)).epsilons == (0.0, 0.1, math.inf)
 

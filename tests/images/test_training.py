@@ -92,6 +92,51 @@ def test_probabilities_of_test_images_are_checked(finished):
     assert_calibrated(results, sum(domain["test"] for domain in results["data"]["domains"]))
 
 
+def test_blocks_have_radii_of_their_own(tmp_path):
+    torch = pytest.importorskip("torch", reason="the extra `torch` is not installed")
+    from crosslearning.images.networks import default_epsilons, network
+    from crosslearning.nn import TaskModels
+
+    blocks = {"*": None, "classifier": math.inf}
+    settings = replace(SMALL, epsilons=(0.005,), seeds=(0,), epochs=1, blocks=blocks)
+    train(settings, Squares(), tmp_path)
+    make = network(SMALL, 3)
+    file = tmp_path / "models" / "epsilon-0.005-seed-0.safetensors"
+    models = TaskModels.load(file, make())
+    assert models.distances("*").max() == pytest.approx(0.005, rel=1e-3)
+    assert models.distances("classifier").max() > 0.005
+    torch.manual_seed(0)
+    norm = sum(p.detach().square().sum() for p in make().features.parameters()).sqrt()
+    radii = default_epsilons(make, blocks)
+    assert radii[-2] == pytest.approx(0.2 * float(norm), rel=0.1)  # of all but the classifier
+
+
+def test_training_starts_from_weights_and_names_what_does_not_fit(tmp_path):
+    torch = pytest.importorskip("torch", reason="the extra `torch` is not installed")
+    from safetensors.torch import save_file
+
+    from crosslearning.images.networks import network
+    from crosslearning.nn import TaskModels
+
+    weights = network(SMALL, 7)().state_dict()  # for seven categories: another classifier
+    path = str(tmp_path / "weights.safetensors")
+    save_file(weights | {"other": torch.ones(1)}, path)
+    changes = {"epsilons": (0.02,), "seeds": (0,), "epochs": 1, "learning_rate": 1e-9}
+    settings = replace(SMALL, **changes, weights=path)
+    results = train(settings, Squares(), tmp_path / "out")
+    random, unused = results["notes"]
+    assert random.endswith("started at random: classifier.1.bias, classifier.1.weight.")
+    assert unused.endswith("name and shape: classifier.1.bias, classifier.1.weight, other.")
+    file = tmp_path / "out" / "models" / "epsilon-0.02-seed-0.safetensors"
+    models = TaskModels.load(file, network(SMALL, 3)())
+    for name, value in models["art"].features.named_parameters():
+        torch.testing.assert_close(value.detach(), weights[f"features.{name}"])
+    save_file({"other": torch.ones(1)}, path)
+    with pytest.raises(ValueError, match="must hold a tensor with a name and shape of the network"):
+        train(settings, Squares(), tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
 def test_a_network_may_start_from_weights_and_have_frozen_parts(tmp_path):
     pytest.importorskip("torch", reason="the extra `torch` is not installed")
     from crosslearning.nn import TaskModels

@@ -1,11 +1,12 @@
-"""Ridge regressions from sums over rows: the same models as from the rows."""
+"""Ridge regressions from sums over rows: the same models, choices and scores as from the rows."""
 
 import numpy as np
 import pytest
+from sklearn.model_selection import PredefinedSplit
 
 from crosslearning import Statistics
 from crosslearning.datasets import load_hsb82
-from crosslearning.linear import CrossRidge
+from crosslearning.linear import CrossRidge, CrossRidgeCV
 from tests.support.linear_laws import Data, random_data
 
 SAME = 1e-8
@@ -13,6 +14,7 @@ FITTED = (
     "coef_", "intercept_", "center_coef_", "center_intercept_", "feature_mean_", "feature_scale_",
     "target_mean_", "total_weight_", "n_tasks_fitted_", "n_features_in_", "objective_",
 )  # fmt: skip
+CHOSEN = ("alpha_", "epsilon_", "stiffness_", "tension_", "best_score_", "epsilons_", "score_path_")
 
 
 def weighted(seed=0):
@@ -27,11 +29,23 @@ def pupils():
     return Data(np.asarray(table.X), np.asarray(table.y), np.asarray(table.tasks))
 
 
-def summed(data):
+def folds_of(data):
+    return np.random.default_rng(1).permutation(len(data.y)) % 3
+
+
+def summed(data, folds=None, n_chunks=4):
     """Sums of chunks of the rows, in any order."""
-    chunk = np.random.default_rng(2).integers(4, size=len(data.y))
-    parts = [data.take(chunk == k) for k in (2, 0, 3, 1)]
-    return sum(Statistics.of(p.X, p.y, p.tasks, sample_weight=p.sample_weight) for p in parts)
+    chunk = np.random.default_rng(2).integers(n_chunks, size=len(data.y))
+    n_folds = 1 if folds is None else 3
+    parts = []
+    for k in (2, 0, 3, 1):
+        own, at = data.take(chunk == k), None if folds is None else folds[chunk == k]
+        parts.append(
+            Statistics.of(
+                own.X, own.y, own.tasks, sample_weight=own.sample_weight, folds=at, n_folds=n_folds
+            )
+        )
+    return sum(parts)
 
 
 def assert_same(model, other, names, tol=SAME):
@@ -69,7 +83,52 @@ def test_a_given_tether(data, settings):
     np.testing.assert_allclose(*fitted, rtol=SAME, atol=SAME)
 
 
-def test_sums_without_rows_are_refused():
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"fit_intercept": False, "metric": "standard"},
+        {"standardize": False, "average": "rows", "tether": "spring"},
+        {"metric": "standard", "tether": "auto", "task_weights": "equal", "alphas": [1.0]},
+        {"alphas": [0.1, 1.0], "epsilons": [0.0, 0.5, 2.0, np.inf]},
+        {"scoring": "neg_mean_squared_error", "tether": "tension"},
+    ],
+)
+def test_a_choice_by_the_folds_of_the_sums(settings):
+    data = weighted(3)
+    folds = folds_of(data)
+    settings = {"n_epsilons": 4} | settings
+    model = CrossRidgeCV(**settings).fit_statistics(summed(data, folds))
+    rows = data.fitted(CrossRidgeCV(cv=PredefinedSplit(folds), **settings))
+    assert model.tether_ == rows.tether_
+    assert_same(model, rows, FITTED + CHOSEN)
+
+
+def test_a_choice_for_schools():
+    data = pupils()
+    folds = folds_of(data)
+    model = CrossRidgeCV(n_epsilons=4).fit_statistics(summed(data, folds))
+    rows = data.fitted(CrossRidgeCV(n_epsilons=4, cv=PredefinedSplit(folds)))
+    assert_same(model, rows, FITTED + CHOSEN)
+    actual, expected = (m.comparison_.summary.to_numpy(float) for m in (model, rows))
+    np.testing.assert_allclose(actual, expected, rtol=SAME, atol=SAME)
+
+
+def test_units_far_apart_cost_no_digits():
+    data = weighted(4)
+    data = Data(data.X * [1e6, 1.0, 1e-6] + [1e8, 0.0, 0.0], data.y, data.tasks)
+    folds = folds_of(data)
+    model = CrossRidgeCV(n_epsilons=4).fit_statistics(summed(data, folds))
+    rows = data.fitted(CrossRidgeCV(n_epsilons=4, cv=PredefinedSplit(folds)))
+    assert_same(model, rows, ("best_score_", "epsilon_", "score_path_"), 1e-7)
+
+
+def test_what_sums_cannot_tell_is_refused():
+    data = weighted()
+    with pytest.raises(ValueError, match="at least 2 folds; got 1"):
+        CrossRidgeCV().fit_statistics(summed(data))
+    with pytest.raises(ValueError, match=r"only squared errors.*got 'r2'"):
+        CrossRidgeCV(scoring="r2").fit_statistics(summed(data, folds_of(data)))
     with pytest.raises(ValueError, match="A fit needs a row of positive weight"):
         CrossRidge().fit_statistics(Statistics())
 

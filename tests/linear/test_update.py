@@ -64,6 +64,24 @@ def test_statistics_that_changed_are_refused(rows):
         model.update(X[:9], y[:9], tasks[:9])
 
 
+def test_a_failed_update_leaves_the_model_as_it_was(rows, monkeypatch):
+    X, y, tasks, early = rows
+    model = CrossBayesianRidge().fit(X[early], y[early], tasks[early])
+    before = dict(vars(model))
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CrossBayesianRidge, "_fit_nested", interrupted)
+        patch.setattr(CrossBayesianRidge, "_store", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            model.update(X[~early], y[~early], tasks[~early])
+    assert vars(model) == before
+    with pytest.raises(ValueError, match="covariance"):
+        model.set_params(covariance="round").update(X, y, tasks)
+
+
 def test_labels_of_an_update_are_those_of_the_fit(rows):
     X, y, _, _ = rows
     tasks = np.arange(len(y)) % 5

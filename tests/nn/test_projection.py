@@ -194,6 +194,14 @@ def test_frozen_parameters_do_not_move(tether, dtype, prefix):
             assert same == name.startswith(prefix)
 
 
+def test_a_centre_that_starts_at_zero_has_the_frozen_parameters():
+    module = network()
+    module[0].requires_grad_(False)
+    models = TaskModels(module, TASKS, epsilon=0.5, center_init="zero")
+    np.testing.assert_array_equal(vectors(models, "0")[1], vectors(models, "0")[0][0])
+    assert not vectors(models, "1")[1].any()
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_a_broken_task_is_named_before_it_is_mixed(value):
     models = TaskModels(network(), TASKS, epsilon={"0": 0.1, "1": 0.1})

@@ -7,12 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="the extra `torch` is not installed")
 
+from PIL import Image  # noqa: E402
 from safetensors.torch import load_file  # noqa: E402
 
+from crosslearning.cli import main  # noqa: E402
 from tests.support.killed_rank import STEPS, train  # noqa: E402
 
 pytestmark = pytest.mark.slow  # processes of torch.distributed
@@ -79,3 +82,28 @@ def test_a_rank_that_is_killed(tmp_path):
         found = load_file(tmp_path / "models.safetensors")
         for name, value in models.state_dict().items():
             assert torch.equal(found[name], value), name
+
+
+def test_the_command_train(tmp_path, monkeypatch):
+    """Results on two ranks are those of one process, written and told once."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    rng = np.random.default_rng(0)
+    for domain in ("art", "photo", "sketch"):
+        for channel, category in enumerate(("bed", "cup")):
+            (tmp_path / "images" / domain / category).mkdir(parents=True)
+            for number in range(10):
+                pixels = rng.integers(0, 60, (8, 8, 3), dtype=np.uint8)
+                pixels[:, :, channel] += 150
+                path = tmp_path / "images" / domain / category / f"{number}.png"
+                Image.fromarray(pixels).save(path)
+    small = ["--model", "small_cnn", "--image-size", "8", "--epochs", "2", "--batch", "4"]
+    command = ["train", str(tmp_path / "images"), *small, "--epsilon", "0.1", "--json", "--out"]
+    printed = torchrun(2, "tests.support.command", *command, tmp_path / "two")
+    assert printed.count('"chosen"') == 1
+    assert main([*command, str(tmp_path / "one")]) == 0
+    one, two = (json.loads((tmp_path / n / "results.json").read_text()) for n in ("one", "two"))
+    for results in (one, two):
+        del results["provenance"], results["created"]
+    assert two == one
+    files = [sorted(p.name for p in (tmp_path / n).rglob("*")) for n in ("one", "two")]
+    assert files[0] == files[1]

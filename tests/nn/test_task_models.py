@@ -90,6 +90,11 @@ def test_refused_labels(tasks, message):
         ({"epsilon": {"0": 0.1, "0.1": 0.2}}, "'0.1.weight' matches the prefixes '0' and '0.1'"),
         ({"epsilon": {}}, "empty mapping"),
         ({"epsilon": 0.1, "center_weight": -1.0}, "`center_weight` must be"),
+        (
+            {"epsilon": 0.1, "center_init": "zero", "center_weight": 0},
+            "has no initial value; got center_init='zero'",
+        ),
+        ({"epsilon": 0.1, "center_init": "first"}, "`center_init` must be 'mean' or 'zero'"),
     ],
 )
 def test_refused_arguments(arguments, message):
@@ -127,12 +132,14 @@ def test_heads_of_different_sizes():
     assert np.array_equal(vector(models.center, "head"), vector(given["art"], "head"))
 
 
-def test_modules_may_keep_their_start():
+@pytest.mark.parametrize("center_init", ["mean", "zero"])
+def test_modules_may_keep_their_start(center_init):
     given = heads()
-    models = TaskModels(given, epsilon={"body": 9.0}, same_start=False)
+    models = TaskModels(given, epsilon={"body": 9.0}, same_start=False, center_init=center_init)
     thetas, center = vectors(models, "body")
     assert np.array_equal(thetas, [vector(given[task], "body") for task in TASKS])
-    np.testing.assert_allclose(center, thetas.mean(axis=0), atol=1e-7)
+    mean = thetas.mean(axis=0) if center_init == "mean" else np.zeros_like(center)
+    np.testing.assert_allclose(center, mean, atol=1e-7)
 
 
 def test_modules_must_agree_on_what_is_tethered():

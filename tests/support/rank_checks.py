@@ -66,8 +66,9 @@ def check_start():
     for module in [*models.per_task, models.center]:
         torch.testing.assert_close(module.state_dict(), expected, rtol=0.0, atol=0.0)
     given = {task: nn.Linear(3, 2) for task in TASKS}
-    options = {"epsilon": 0.1, "same_start": False}
-    assert_same(TaskModels(given, **options, mesh=spread()), TaskModels(given, **options))
+    for center in ("mean", "zero"):
+        options = {"epsilon": 0.1, "same_start": False, "center_init": center}
+        assert_same(TaskModels(given, **options, mesh=spread()), TaskModels(given, **options))
 
 
 def check_not_finite():

@@ -2,9 +2,11 @@
 
 import inspect
 import json
+import os
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +19,7 @@ from crosslearning.extras import missing
 
 if TYPE_CHECKING:
     from rich.progress import Progress
+    from torch.distributed.device_mesh import DeviceMesh
 
     from crosslearning.datasets import ImageData
     from crosslearning.images import TrainingSettings
@@ -43,8 +46,14 @@ class ImageOptions:
     """The shared options."""
 
     epsilon: Annotated[
-        list[float] | None,
-        typer.Option(help="Radius: 0 pools, inf separates; may be repeated. Several by default."),
+        list[str] | None,
+        typer.Option(
+            help="Radius: 0 pools, inf separates; may be repeated. Several by default. NAME=RADIUS "
+            "applies to parameters with this prefix; the first name may be repeated."
+        ),
+    ] = None
+    weights: Annotated[
+        str | None, typer.Option(help="Safetensors file with weights to start from.")
     ] = None
     seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0
     model: Annotated[
@@ -78,7 +87,7 @@ class ImageOptions:
         """Return the settings, overridden by the given options."""
         options = {k: v for k, v in vars(self).items() if hasattr(base, k) and v is not None}
         if self.epsilon:
-            options["epsilons"] = tuple(self.epsilon)
+            options["epsilons"], options["blocks"] = _radii(self.epsilon)
         first = range(self.seed, self.seed + (seeds or len(base.seeds)))
         return replace(base, **options, seeds=tuple(first))
 
@@ -119,7 +128,7 @@ def train(
     convolutional network with BatchNorm, images of 64 by 64 pixels and 12 epochs, take minutes for
     a few thousand images. --backbone trains linear heads on frozen features of 224 by 224 pixels.
     An interrupted run resumes where it stopped. The networks are saved in OUT/models, and the
-    report is OUT/report.html.
+    report is OUT/report.html. Under torchrun the domains are spread over its processes.
     """
     require_torch()
     from crosslearning.images import TrainingSettings
@@ -182,15 +191,22 @@ def sweep(
         raise ValueError("--skip-unreadable needs a folder of images. Omit it.")
     from crosslearning import report
     from crosslearning.cli import image_tables
+    from crosslearning.nn._ranks import Ranks
 
-    shown = not (options.quiet or options.as_json)
-    with progress_bars(show=shown) as bars:
-        data = _load(images, settings.image_size, options.skip_unreadable, bars)
-    if shown:
-        image_tables.print_counts(settings, data)
-    about = {"name": Path(images).name, "command": shlex.join(["crosslearning", *sys.argv[1:]])}
-    with progress_bars(show=shown) as bars, writing(out):
-        results = train(data, out, settings, progress=_show(bars), **about)
+    with _connected():
+        ranks = Ranks(_mesh(1), 1)
+        shown = ranks.is_first and not (options.quiet or options.as_json)
+        with ranks.first_alone(), progress_bars(show=shown) as bars:
+            data = _load(images, settings.image_size, options.skip_unreadable, bars)
+        if shown:
+            image_tables.print_counts(settings, data)
+        about = {"name": Path(images).name, "command": shlex.join(["crosslearning", *sys.argv[1:]])}
+        with progress_bars(show=shown) as bars, writing(out):
+            mesh = _mesh(len(data.domains))
+            results = train(data, out, settings, progress=_show(bars), mesh=mesh, **about)
+    if not ranks.is_first:
+        return
+    with writing(out):
         report.draw(out)
         report.write(out)
     if options.as_json:
@@ -203,6 +219,53 @@ def require_torch() -> None:
     """Fail early, with what to install, if torch is missing."""
     if find_spec("torch") is None:
         raise missing("Training networks", "torch")
+
+
+@contextmanager
+def _connected() -> Iterator[None]:
+    """Connect the processes if torchrun has started several."""
+    if os.environ.get("WORLD_SIZE", "1") == "1":
+        yield
+        return
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo")
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
+def _mesh(n_tasks: int) -> "DeviceMesh | None":
+    """Use as many ranks for different tasks as possible, and the others to share them."""
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+
+    if not dist.is_initialized():
+        return None
+    size = dist.get_world_size()
+    apart = max(n for n in range(1, n_tasks + 1) if size % n == 0)
+    return init_device_mesh("cpu", (apart, size // apart), mesh_dim_names=("task", "data"))
+
+
+def _radii(texts: list[str]) -> tuple[tuple[float, ...], dict[str, float | None] | None]:
+    """Return the radii to choose from, and the blocks: None for theirs, a radius for others."""
+    try:
+        pairs = [(name, float(radius)) for name, _, radius in (g.rpartition("=") for g in texts)]
+    except ValueError:
+        raise ValueError(
+            f"--epsilon takes RADIUS or NAME=RADIUS; got {', '.join(texts)}."
+        ) from None
+    names = [name for name, _ in pairs]
+    chosen = "" if "" in names else names[0]
+    others: dict[str, float | None] = {name: radius for name, radius in pairs if name != chosen}
+    if len(others) + names.count(chosen) < len(names):
+        raise ValueError(
+            f"Only one block, here {chosen or '*'!r}, may have several radii to choose from; "
+            f"got {', '.join(texts)}. Pass one radius for each of the others."
+        )
+    radii = tuple(radius for name, radius in pairs if name == chosen)
+    return radii, {chosen or "*": None, **others} if any(names) else None
 
 
 def _load(images: str, size: int, skip_unreadable: bool, bars: "Progress") -> "ImageData":

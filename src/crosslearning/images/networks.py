@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import nn
 
 from crosslearning.datasets import ImageData
@@ -21,12 +23,14 @@ from crosslearning.datasets.images import Pixels, Progress
 from crosslearning.extras import require
 from crosslearning.files import default_cache_dir, replacing
 from crosslearning.images.settings import TrainingSettings
-from crosslearning.nn import architectures
+from crosslearning.nn import TaskModels, architectures
 from crosslearning.nn._seeds import build
+from crosslearning.wording import listed
 
 _NAMES = ("batchnorm_cnn", "small_cnn")
 _SHARES = (0.01, 0.02, 0.06, 0.2)  # of the norm of the network
 _STIFFNESSES = (1.0, 10.0, 100.0)
+_NAMED = 8  # tensors that a note lists
 _AT_A_TIME = 64  # images per file of the cache, some seconds: all that a killed process repeats
 _IN_A_BATCH = 8  # more are slower on a CPU, which then keeps returning memory
 _IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -57,7 +61,7 @@ def network(settings: TrainingSettings, n_categories: int) -> Callable[[], nn.Mo
             f"`model` must be {' or '.join(map(repr, _NAMES))}, or 'package.module:function'; "
             f"got {settings.model!r}."
         )
-    make = partial(named_function(settings.model), n_categories)
+    make = partial(_start, named_function(settings.model), settings.weights, n_categories)
     module = build(make, 0)
     image = torch.zeros(1, 3, settings.image_size, settings.image_size)
     try:
@@ -76,9 +80,50 @@ def network(settings: TrainingSettings, n_categories: int) -> Callable[[], nn.Mo
     return make
 
 
-def default_epsilons(make: Callable[[], nn.Module]) -> tuple[float, ...]:
-    """Both ends, and shares of the norm of the parameters that are trained."""
-    trained = [one.detach() for one in build(make, 0).parameters() if one.requires_grad]
+def _start(function: Callable[[int], nn.Module], weights: str | None, n: int) -> nn.Module:
+    """Make the network for `n` categories, and load initial weights."""
+    module = function(n)
+    if weights:
+        module.load_state_dict(read_weights(weights, module)[0], strict=False)
+    return module
+
+
+def read_weights(path: str, module: nn.Module) -> tuple[dict[str, torch.Tensor], list[str]]:
+    """Return the tensors of a file that fit a network by name and shape, and notes on others."""
+    try:
+        stored = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise ValueError(f"{path} cannot be read as a safetensors file: {error}.") from error
+    expected = module.state_dict()
+    fitting = {
+        name: value
+        for name, value in stored.items()
+        if name in expected and value.shape == expected[name].shape
+    }
+    if not fitting:
+        raise ValueError(
+            f"{path} must hold a tensor with a name and shape of the network, such as "
+            f"{next(iter(expected), None)!r}; it holds none."
+        )
+    others = {
+        f"Not in {path} with this shape, and so started at random": expected.keys() - fitting,
+        f"In {path}, but not used, since the network has none of this name and shape": (
+            stored.keys() - fitting
+        ),
+    }
+    return fitting, [
+        f"{text}: {listed(sorted(names), _NAMED)}." for text, names in others.items() if names
+    ]
+
+
+def default_epsilons(
+    make: Callable[[], nn.Module], blocks: dict[str, float | None] | None = None
+) -> tuple[float, ...]:
+    """Both ends, and shares of the norm of the parameters that are trained and get the radii."""
+    module, blocks = build(make, 0), blocks or {"*": None}
+    models = TaskModels(module, [0], epsilon=dict.fromkeys(blocks, 1.0))
+    names = next(one.parameters for one in models.blocks if blocks[one.name] is None)
+    trained = [module.get_parameter(name).detach() for name in names]
     norm = float(nn.utils.parameters_to_vector(trained).norm())
     return (0.0, *(float(f"{share * norm:.2g}") for share in _SHARES), math.inf)
 

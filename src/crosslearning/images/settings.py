@@ -22,12 +22,17 @@ _RULES: list[tuple[str, str, Callable[[Any], bool]]] = [
     ("train validation", "a share above 0 and below 1", lambda value: 0 < value < 1),
     ("pooled_share", "a share from 0 to 1", lambda value: 0 <= value <= 1),
     ("train_fraction", "a share above 0 and at most 1", lambda value: 0 < value <= 1),
+    (
+        "blocks",
+        "None for exactly one block, which gets each of `epsilons`",
+        lambda value: value is None or list(value.values()).count(None) == 1,
+    ),
     ("epsilons seeds", "one or more numbers of at least 0", _all_at_least_0),
 ]
 _NOT_SHARED = ("epsilons", "seeds", "baselines")
 _OF_TRAINING = (
     "model", "epochs", "batch", "optimizer", "learning_rate", "momentum", "weight_decay",
-    "schedule", "pooled_share", "augment", "flip", "baselines",
+    "schedule", "pooled_share", "augment", "flip", "weights", "blocks", "baselines",
 )  # fmt: skip
 
 
@@ -40,8 +45,7 @@ class TrainingSettings:
     model : str
         Network: a name in `crosslearning.nn.architectures`, ``"batchnorm_cnn"`` or
         ``"small_cnn"``, or ``"package.module:function"``, a function of the number of categories
-        that returns a torch module. It may load weights, from which all domains start, and freeze
-        parts with ``requires_grad_(False)``.
+        that returns a torch module. It may freeze parts with ``requires_grad_(False)``.
     image_size, epochs, batch : int
         Height and width of the resized images, passes over the largest domain, and images per
         domain and step.
@@ -55,6 +59,12 @@ class TrainingSettings:
     augment, flip : bool
         Whether to shift and recolour training images at random, and whether to mirror half of
         them too; not where left and right matter.
+    weights : str, optional
+        A safetensors file with initial weights for all domains and the centre: tensors of the same
+        name and shape are used, and all others are named in the results.
+    blocks : dict from str to float or None
+        Radii of blocks of parameters, by prefix; None stands for each of `epsilons`, and ``"*"``
+        for parameters that no prefix matches, as in ``{"*": None, "classifier": inf}``.
     baselines : bool or tuple of str
         Whether to train the usual alternatives too: pooled with shared BatchNorm statistics, own
         BatchNorm and the rest pooled (FedBN), own classifiers (FedPer), springs of three
@@ -91,6 +101,8 @@ class TrainingSettings:
     pooled_share: float = 0.75
     augment: bool = True
     flip: bool = True
+    weights: str | None = None
+    blocks: dict[str, float | None] | None = None
     baselines: bool | tuple[str, ...] = False
     backbone: str | None = None
     epsilons: tuple[float, ...] | None = None

@@ -6,6 +6,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from torch.distributed.device_mesh import DeviceMesh
 
 import crosslearning
 from crosslearning.archive import to_json
@@ -32,10 +34,12 @@ from crosslearning.images.networks import (
     features,
     load_backbone,
     network,
+    read_weights,
 )
 from crosslearning.images.settings import TrainingSettings
 from crosslearning.images.splits import divide
 from crosslearning.nn import EpochRecord, TaskModels, evaluate, sweep
+from crosslearning.nn._ranks import Ranks
 
 _STEPS = 500  # between two checkpoints within an epoch
 _MEASURED = "images", "validation", "test"
@@ -53,6 +57,7 @@ def train(
     keep_models: bool = True,
     progress: Progress = lambda _: None,
     command: str = "",
+    mesh: DeviceMesh | None = None,
 ) -> dict[str, Any]:
     """Train a network per domain for every radius and seed, and choose a radius.
 
@@ -77,22 +82,31 @@ def train(
         Called after each epoch with a dict: ``epsilon`` and ``seed`` of the run, its number
         ``run`` of ``runs``, and ``epoch`` of ``epochs``; with a backbone, first with the number of
         images ``embedded`` of ``images``.
+    mesh : DeviceMesh, optional
+        Spreads the domains over ranks, all of which make the same call; the first writes the
+        files. Not for heads on a backbone.
 
     Returns
     -------
     dict
         The content of ``results.json``.
     """
+    if settings.backbone and mesh is not None:
+        raise ValueError("Heads on a backbone are solved in one process; train them without ranks.")
     began, folder = time.perf_counter(), Path(folder)
+    ranks = Ranks(mesh, len(data.domains))
     for seed in settings.seeds:
         divide(settings, data, seed)  # raises before anything is written
     models = folder / "models" if keep_models else None
-    train_all = _train_heads if settings.backbone else _train_networks
+    train_all = _train_heads if settings.backbone else partial(_train_networks, ranks)
     settings, tables, baselines = train_all(data, folder, settings, models, progress)
     table = pd.concat(tables)
     runs = Runs.of(table, data.categories)
     images = {"name": name, "fingerprint": data.fingerprint, "images": len(data)}
     results = _results.assemble(settings, runs, images | {"skipped": data.skipped})
+    if settings.weights:
+        module = network(settings, len(data.categories))()
+        results["notes"] += read_weights(settings.weights, module)[1]
     results["reliability"] = _results.calibration(table, results["chosen"]["epsilon"])
     results["provenance"] = {
         "command": command,
@@ -102,11 +116,13 @@ def train(
     if baselines:
         results["baselines"] = _results.baselines(runs, baselines)
     content: dict[str, Any] = to_json(results, digits=6, infinity=True)
-    write_json(folder / "results.json", content)
+    if ranks.is_first:
+        write_json(folder / "results.json", content)
     return content
 
 
 def _train_networks(
+    ranks: Ranks,
     data: ImageData,
     folder: Path,
     settings: TrainingSettings,
@@ -115,9 +131,11 @@ def _train_networks(
 ) -> Trained:
     """Train whole networks; return the settings with radii, a table per seed, and baselines."""
     make = network(settings, len(data.categories))
-    settings = replace(settings, epsilons=settings.epsilons or default_epsilons(make))
-    claim(folder, settings, data)
-    seeds = [_Seed(settings, data, make, seed, folder) for seed in settings.seeds]
+    epsilons = settings.epsilons or default_epsilons(make, settings.blocks)
+    settings = replace(settings, epsilons=epsilons)
+    with ranks.first_alone():
+        claim(folder, settings, data)
+    seeds = [_Seed(settings, data, make, seed, folder, ranks) for seed in settings.seeds]
 
     def show(run: dict[str, Any], record: EpochRecord, /, **baseline: Any) -> None:
         about = baseline or _numbered(settings, run["epsilon"], run["seed"])
@@ -126,12 +144,14 @@ def _train_networks(
     tables = []
     for seed in seeds:
         if models is not None:
-            describe_models(models, settings, data, seed.seed, seed.statistics)
+            with ranks.first_alone():
+                describe_models(models, settings, data, seed.seed, seed.statistics)
         tables.append(seed.sweep(show, models=models))
     arguments = baselines_of(make(), settings.baselines)
     baselines = {}
     for k, (name, changes) in enumerate(arguments.items(), 1):
         on_epoch = partial(show, baseline=name, run=k, runs=len(arguments))
+        changes = {"blocks": None} | changes
         scores = [seed.sweep(on_epoch, f"baselines/{name}/", **changes) for seed in seeds]
         baselines[name] = Runs.of(pd.concat(scores), data.categories)
     return settings, tables, baselines
@@ -186,6 +206,7 @@ class _Seed:
     make: Callable[[], torch.nn.Module]
     seed: int
     folder: Path
+    ranks: Ranks
 
     def __post_init__(self) -> None:
         data, pixels = self.data, self.data.pixels(self.settings.image_size)
@@ -213,7 +234,7 @@ class _Seed:
             training, test, batch = self._mixed()
             measure = self._measure_together
         cosine = partial(torch.optim.lr_scheduler.CosineAnnealingLR, T_max=settings.epochs)
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), self.ranks.first_alone() if together else nullcontext():
             warnings.simplefilter("ignore", ResolutionWarning)  # noted in the results instead
             table = sweep(
                 self.make,
@@ -221,7 +242,7 @@ class _Seed:
                 torch.nn.CrossEntropyLoss(),
                 partial(_optimizer, settings),
                 settings.epochs,
-                **{"epsilons": settings.epsilons or ()} | changes,
+                **{"epsilons": settings.epsilons or (), "blocks": settings.blocks} | changes,
                 seeds=(self.seed,),
                 test=test,
                 metric="accuracy",
@@ -233,6 +254,7 @@ class _Seed:
                 folder=self.folder / "runs" / f"{where}seed-{self.seed}",
                 measure=measure,
                 on_epoch=on_epoch,
+                mesh=None if together else self.ranks.mesh,
             )
         return table.explode(["task", *_MEASURED]) if together else table
 
@@ -277,4 +299,5 @@ def _outcomes(models: TaskModels, sources: dict[str, ImageBatches]) -> list[Any]
         return 0.0
 
     evaluate(models, sources, note)
-    return domains
+    ranks = models.ranks  # each has the outcomes of its own domains
+    return [one for part in ranks.objects(domains)[: ranks.size] for one in part]

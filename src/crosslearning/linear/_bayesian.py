@@ -191,14 +191,13 @@ class CrossBayesianModel(Inference, LinearModel):
         """Fit rows of a family from sums at several parameters, by the same approximation."""
         scaling = self._scaling_of(statistics)
         options = SearchOptions(**self._evidence_options(statistics.n_features))
-        ones = np.ones(statistics.n_tasks)
         fit, last = laplace_passes(
-            passed, statistics, scaling, self._family(), options, ones,
+            passed, statistics, scaling, self._family(), options,
             intercept=self.fit_intercept, learn_from=learn_from,
         )  # fmt: skip
 
         def around(thetas: Array) -> Loss:
-            return loss_of_pass(passed, replace(last, thetas=thetas), ones)
+            return loss_of_pass(passed, replace(last, thetas=thetas))
 
         loss = quadratic_loss(fit.moments, fit.posterior.noise_variance)
         self._store(scaling, fit.posterior, fit.gaussians(), loss, around)
@@ -329,7 +328,7 @@ class CrossBayesianModel(Inference, LinearModel):
         precision = np.repeat(of_columns, self._family().n_scores)  # intercepts are free
 
         def within(loss: Loss, start: ConvexSolution) -> ConvexSolution:
-            fixed = metric, precision, self.epsilon_, np.ones(len(self.tasks_))
+            fixed = metric, precision, self.epsilon_
             return bounded(loss, *fixed, start, tol=_MODE_AIM, max_iter=self.max_iter)
 
         solution = within(loss, mode)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from typing import Any, Self
 
@@ -99,8 +100,8 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
 
         A model of Gaussian targets keeps the sums of its rows, to which those of the new rows are
         added; the rows themselves are not needed. Parameters are those of :meth:`fit`; `tasks` of
-        several columns are those of the fit, matched by name. Intervals with
-        ``method="conformal"`` need another fit.
+        several columns are those of the fit, matched by name. If an update fails, the model stays
+        as it was. Intervals with ``method="conformal"`` need another fit.
         """
         check_is_fitted(self)
         self._validate_params()
@@ -118,11 +119,13 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
             labels=np.arange(len(distinct)),
             sample_weight=weights,
         )
-        self.tasks_ = distinct
+        updated = copy(self)
+        updated.tasks_ = distinct
         if self.groups_:
-            self._store_groups(self.level_names_, distinct.tolist())
-        self._count(total)
-        self._fit_sums(total)
+            updated._store_groups(self.level_names_, distinct.tolist())
+        updated._count(total)
+        updated._fit_sums(total)
+        self.__dict__ = updated.__dict__  # all at once, as nothing has failed
         return self
 
     def predict(

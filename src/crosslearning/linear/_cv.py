@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain
@@ -19,7 +19,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from crosslearning.convex.solver.problem import ConvexProblem
 from crosslearning.convex.sums.columns import Scaling
-from crosslearning.convex.sums.table import TaskTable
+from crosslearning.convex.sums.statistics import Statistics
+from crosslearning.convex.sums.table import Data, TaskTable
 from crosslearning.evaluation import Comparison, Scores
 from crosslearning.evaluation.scores import best, nested
 from crosslearning.evaluation.scoring import Scorer, score_tasks, scorer_of
@@ -93,7 +94,7 @@ class Fold:
     _ridged: dict[float, ConvexProblem] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, estimator: Any, train: TaskTable, test: TaskTable) -> Fold:
+    def of(cls, estimator: Any, train: Data, test: Data) -> Fold:
         """Build a fold from training and held-out data; the metric is learned from the former."""
         scaling = estimator._scaling_of(train)
         # The centre, which is the last model, predicts tasks without training rows.
@@ -310,7 +311,7 @@ class CrossLinearModelCV(CrossLinearModel):
     def _knobs(self) -> tuple[float, float, float, float]:
         return self.alpha_, self.epsilon_, self.stiffness_, self.tension_
 
-    def _fit(self, rows: TaskTable) -> None:
+    def _fit(self, rows: Data) -> None:
         """Choose tether and ridge strength by cross-validation, then fit all rows."""
         with one_blas_thread():
             scaling = self._scaling_of(rows)
@@ -331,7 +332,7 @@ class CrossLinearModelCV(CrossLinearModel):
                 )
             self._fit_scaled(rows, scaling)
 
-    def _search(self, rows: TaskTable, scaling: Scaling) -> Search:
+    def _search(self, rows: Data, scaling: Scaling) -> Search:
         """Return a search over ridge strengths, the same for all methods, and tethers."""
         whole = self._rough_losses(rows, scaling)
         self.metric_, strength = self._learned(rows, scaling)
@@ -346,17 +347,27 @@ class CrossLinearModelCV(CrossLinearModel):
             alphas = _checked("alphas", self.alphas, np.finfo(np.float64).max)
         elif strength is not None:
             alphas = [max(strength, _LEAST * curvature), *alphas[_WEAK:]]
-        seed, classes = self.random_state, is_classifier(self)
-        splits = splits_of(self.cv, rows.X, rows.y, rows.tasks, seed, classes=classes)
-        folds = [Fold.of(self, rows.take(train), rows.take(test)) for train, test in splits]
+        folds = [Fold.of(self, train, test) for train, test in self._splits(rows)]
         epsilons = None if self.epsilons is None else _checked("epsilons", self.epsilons)
         return Search(folds, problem, alphas, epsilons, self)
 
-    def _rough_losses(self, rows: TaskTable, scaling: Scaling) -> ConvexProblem:
+    def _splits(self, rows: Data) -> Iterator[tuple[Data, Data]]:
+        """Yield training and held-out data; sums have folds of their own."""
+        if isinstance(rows, Statistics):
+            folds = [fold for k in range(rows.n_folds) if (fold := rows.fold(k)).n_rows]
+            for k, fold in enumerate(folds):
+                first, *others = folds[:k] + folds[k + 1 :]
+                yield sum(others, first), fold  # total - fold would lose digits
+            return
+        seed, classes = self.random_state, is_classifier(self)
+        for train, test in splits_of(self.cv, rows.X, rows.y, rows.tasks, seed, classes=classes):
+            yield rows.take(train), rows.take(test)
+
+    def _rough_losses(self, rows: Data, scaling: Scaling) -> ConvexProblem:
         losses = self._losses(rows, scaling)
         return replace(losses, tol=_ROUGH, max_iter=min(self.max_iter, _FEW_STEPS))
 
-    def _compared(self, search: Search, chosen: Candidate, rows: TaskTable) -> Comparison:
+    def _compared(self, search: Search, chosen: Candidate, rows: Data) -> Comparison:
         """Compare the methods, each with its best settings among its candidates."""
         pooled, separate = ([Candidate(a, e) for a in search.alphas] for e in (0.0, np.inf))
         methods = {"pooled": pooled, "separate": separate, "cross": list(search.scored)}

@@ -20,6 +20,16 @@ from crosslearning.tether import Array, Indices
 class _RidgeTarget(RealTarget):
     """Targets and predictions of a cross-learned ridge regression."""
 
+    def fit_statistics(self, statistics: Statistics) -> Self:
+        """Fit from sums instead of rows; the models are the same."""
+        self._check_statistics(statistics)
+        self.target_mean_ = float(statistics.pooled_means()[-1]) if self.fit_intercept else 0.0
+        shift = np.append(np.zeros(statistics.n_features), self.target_mean_)
+        encoded = statistics.take(slice(None))
+        encoded.cells.means = statistics.cells.means - shift
+        self._fit(encoded)
+        return self
+
     def _predict(self, X: Any, tasks: Any) -> Array:
         scores: Array = self._scores(X, tasks)[:, 0]
         return scores
@@ -104,16 +114,6 @@ class CrossRidge(_RidgeTarget, CrossTethered):
     1.5
     """
 
-    def fit_statistics(self, statistics: Statistics) -> Self:
-        """Fit from sums instead of rows; the models are the same."""
-        self._check_statistics(statistics)
-        self.target_mean_ = float(statistics.pooled_means()[-1]) if self.fit_intercept else 0.0
-        shift = np.append(np.zeros(statistics.n_features), self.target_mean_)
-        encoded = statistics.take(slice(None))
-        encoded.cells.means = statistics.cells.means - shift
-        self._fit(encoded)
-        return self
-
 
 class CrossRidgeCV(_RidgeTarget, CrossLinearModelCV):
     """Cross-learned ridge regressions with a radius chosen by cross-validation.
@@ -174,6 +174,24 @@ class CrossRidgeCV(_RidgeTarget, CrossLinearModelCV):
     """
 
     _default_score = "neg_mean_squared_error"
+
+    def fit_statistics(self, statistics: Statistics) -> Self:
+        """Choose and fit from sums instead of rows; the result is the same.
+
+        The folds are those of the statistics, not `cv`, and the score is the squared error.
+        """
+        if scorer_of(self, self.scoring, self._default_score) is not None:
+            raise ValueError(
+                "Sums support only squared errors, scoring='neg_mean_squared_error'; got "
+                f"{self.scoring!r}. Fit from rows instead."
+            )
+        n_folds = np.count_nonzero(statistics.cells.counts.any(axis=0))
+        if n_folds < 2:
+            raise ValueError(
+                "Cross-validation needs statistics with rows in at least 2 folds; got "
+                f"{n_folds}. Use `Statistics.of(X, y, tasks, n_folds=5)`, or `CrossRidge`."
+            )
+        return super().fit_statistics(statistics)
 
     def _fold_scorer(self, rows: Any, models: Indices) -> Callable[..., Pair]:
         """Return what scores held-out rows; sums are enough for the default score."""

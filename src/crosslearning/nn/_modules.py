@@ -152,7 +152,7 @@ def _place(module: nn.Module, name: str) -> tuple[dict[str, Any], str]:
 
 
 @torch.no_grad()
-def set_start(flats: list[FlatBuffer], same_start: bool, ranks: Ranks) -> None:
+def set_start(flats: list[FlatBuffer], center_init: str, same_start: bool, ranks: Ranks) -> None:
     """Set where tasks and centre start; the latter is a copy of the first module so far."""
     for flat in flats:
         flat.take()
@@ -163,6 +163,8 @@ def set_start(flats: list[FlatBuffer], same_start: bool, ranks: Ranks) -> None:
         else:
             for some, mean in zip(tasks.split(_WIDE, 1), center.split(_WIDE), strict=True):
                 mean.copy_(ranks.gather_rows(some).mean(dim=0))
+        if center_init == "zero":
+            center.zero_()
         flat.give()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -68,6 +68,9 @@ class TaskModels(LinkedModules):
         Weight of the current centre in the projection, as in the paper. It shortens every step: at
         ε = 0 the tasks move by N / (N + center_weight) of the mean step. With 0 the centre is free,
         and the mean of the tasks if nothing else determines it.
+    center_init : {"mean", "zero"}, default="mean"
+        Whether the centre starts at the mean of the tasks, or at zero as in Algorithm 1 of the
+        paper.
     same_start : bool, default=True
         With a mapping of modules, whether all tasks start from the tethered parameters of the
         first. Use False for modules that have already been trained.
@@ -126,11 +129,19 @@ class TaskModels(LinkedModules):
         epsilon: ArrayLike | Mapping[str, ArrayLike] | None = None,
         tether: Tether | Mapping[str, Tether] | None = None,
         center_weight: float = 1.0,
+        center_init: Literal["mean", "zero"] = "mean",
         same_start: bool = True,
         mesh: DeviceMesh | None = None,
         shard: Callable[..., Any] | None = None,
     ) -> None:
         weight = check_center_weight(center_weight, allow_zero=True)
+        if center_init not in ("mean", "zero"):
+            raise ValueError(f"`center_init` must be 'mean' or 'zero'; got {center_init!r}.")
+        if center_init == "zero" and weight == 0:
+            raise ValueError(
+                "A free centre has no initial value; got center_init='zero' with center_weight=0. "
+                "Use center_init='mean'."
+            )
         labels = _check_labels(tasks, module)
         ranks = Ranks(mesh, len(labels))
         sources = _sources(module, labels, ranks)
@@ -138,7 +149,7 @@ class TaskModels(LinkedModules):
         blocks = divide_parameters(sources, frozen, labels, epsilon, tether)
         owners = [*(f"task {label!r}" for label in labels[ranks.local]), "the centre"]
         modules, flats = copy_modules(sources, frozen, blocks, owners, ranks, shard)
-        set_start(flats, same_start, ranks)
+        set_start(flats, center_init, same_start, ranks)
         super().__init__(modules, flats, ranks.local.start, frozen)
         self.blocks, self.center_weight = blocks, weight
         self.ranks, self.sharded = ranks, shard is not None

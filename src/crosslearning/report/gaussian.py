@@ -85,7 +85,7 @@ def _levels(content: dict[str, Any], top: float) -> list[alt.Chart]:
         if error <= top:
             name = "one pooled mean" if method == "pooled" else "separate means"
             place = {"level": error, "end": content["curve"][-1]["max_gap"]}
-            above = not (close and error == min(errors.values()))
+            above = not (close and method == min(errors, key=errors.__getitem__))
             charts += level(method, f"{name} {number(error, 3)}", place, left=False, above=above)
     return charts
 

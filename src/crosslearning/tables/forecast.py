@@ -171,12 +171,6 @@ def main_part(state: dict[str, Any]) -> dict[str, Any]:
     return heaviest
 
 
-def count_trees(state: dict[str, Any]) -> int:
-    """Count the trees that a prediction goes through."""
-    fitted = [part["fitted"] for *_, part in _parts(state)]
-    return sum(one["trees_"].size for one in fitted if "trees_" in one)
-
-
 def _parts(state: dict[str, Any]) -> list[tuple[float, Any, dict[str, Any]]]:
     parts: list[tuple[float, Any, dict[str, Any]]] = state.get("parts", [(1.0, None, state)])
     return parts

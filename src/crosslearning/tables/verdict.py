@@ -103,11 +103,10 @@ def _negligible(comparison: Comparison, rival: str) -> bool:
 
 def sentence(verdict: Verdict, comparison: Comparison, trials: Trials, score: Measure) -> str:
     """Say whether sharing helps."""
-    effect, single = verdict.effect, _single(trials, "all")
+    effect = verdict.effect
     if effect is Effect.NOTHING:
         return "Nothing can be said about sharing: no model that shares was fitted."
-    plural, alone = single and single.end == "separate", against_separate(trials, comparison)
-    subject = f"{_noun(trials, 'all')} {'are' if plural else 'is'}"
+    alone, subject = against_separate(trials, comparison), _subject(trials, "all")
 
     def is_than(rival: str, **how: bool) -> str:
         return than(comparison, rival, _noun(trials, rival), score, **how)
@@ -135,10 +134,18 @@ def sentence(verdict: Verdict, comparison: Comparison, trials: Trials, score: Me
 
 def _than_separate(trials: Trials, alone: Comparison, score: Measure) -> str:
     """Compare sharing with separate models; without trees, if the chosen model has some."""
-    noun, ahead = _noun(trials, "paired"), than(alone, "separate", _noun(trials, "separate"), score)
+    ahead = than(alone, "separate", _noun(trials, "separate"), score)
+    subject = _subject(trials, "paired")
     if trials.choices["paired"] is trials.choices["all"]:
-        return f"{capital(noun)} is {ahead}"
-    return f"Without boosted trees, {noun} is {ahead}"
+        return f"{capital(subject)} {ahead}"
+    return f"Without boosted trees, {subject} {ahead}"
+
+
+def _subject(trials: Trials, choice: str) -> str:
+    """Name what was chosen, and the verb that follows."""
+    single = _single(trials, choice)
+    plural = single is not None and (single.end == "separate" or single.base == "trees")
+    return f"{_noun(trials, choice)} {'are' if plural else 'is'}"
 
 
 def beyond_linear(trials: Trials, comparison: Comparison, score: Measure) -> str | None:

@@ -207,13 +207,7 @@ def _optimum(
     return data.search(options, start).run(structure)
 
 
-def nested_fit(
-    moments: Moments,
-    hierarchy: Hierarchy,
-    *args: Any,
-    task_weights: ArrayLike | None = None,
-    **options: Any,
-) -> NestedFit:
+def nested_fit(moments: Moments, hierarchy: Hierarchy, *args: Any, **options: Any) -> NestedFit:
     """Fit groups within groups; other arguments as in :func:`evidence_fit`.
 
     Covariances are diagonal at each level. Every evaluation takes little more than one of
@@ -221,7 +215,7 @@ def nested_fit(
     """
     settings = SearchOptions(*args, **options)
     check_covariance(settings, hierarchy)
-    data = GaussianData.of(moments, task_weights, hierarchy)
+    data = GaussianData.of(moments, None, hierarchy)
     return _optimum(data, settings).nested_fit()
 
 

@@ -109,12 +109,7 @@ def laplace_fit(rows: GLMRows, *, task_weights: ArrayLike | None = None, **optio
 
 
 def nested_laplace_fit(
-    rows: GLMRows,
-    hierarchy: Hierarchy,
-    *,
-    task_weights: ArrayLike | None = None,
-    averaged: bool = True,
-    **options: Any,
+    rows: GLMRows, hierarchy: Hierarchy, *, averaged: bool = True, **options: Any
 ) -> NestedFit:
     """Fit a generalised linear model of groups within groups; options as in `laplace_fit`.
 
@@ -124,9 +119,9 @@ def nested_laplace_fit(
     check_covariance(settings, hierarchy)
     family = rows.family
     family.check(rows.y)
-    weights = checked_weights(task_weights, rows.n_tasks, "task_weights")
     if type(family) is Gaussian:
-        return nested_fit(rows.moments(), hierarchy, task_weights=weights, **options)
+        return nested_fit(rows.moments(), hierarchy, **options)
+    weights = np.ones(rows.n_tasks)
     if isinstance(family, Student):
         robust, _ = robust_fit(rows, family, weights, settings, hierarchy)
         return replace(robust.nested_fit(), family=family)

@@ -33,7 +33,6 @@ def laplace_passes(
     scaling: Scaling,
     family: Family,
     options: SearchOptions,
-    task_weights: Array,
     *,
     intercept: bool,
     learn_from: int | None = None,
@@ -49,8 +48,8 @@ def laplace_passes(
     moments = statistics.moments(scaling, intercept=intercept)
     squares = np.einsum("njj->j", moments.products)[:-1] / statistics.task_weights.sum()
     squares[len(squares) - intercept :] = 0.0
-    step = -(-len(task_weights) // learn_from) if learn_from else 1
-    climb = _Climb(options, task_weights, slice(None, None, step), start.thetas)
+    step = -(-statistics.n_tasks // learn_from) if learn_from else 1
+    climb = _Climb(options, slice(None, None, step), start.thetas)
     while not climb.converged and climb.n_passes < _MAX_PASSES:
         sums = passed(replace(start, thetas=climb.thetas + added))
         climb.take(Expansion(climb.thetas, sums, family, intercept, squares))
@@ -122,10 +121,8 @@ class _Climb:
     expansion: Expansion
     optimum: Optimum[LaplacePoint]
 
-    def __init__(
-        self, options: SearchOptions, task_weights: Array, few: slice, thetas: Array
-    ) -> None:
-        self.options, self.task_weights, self.few, self.thetas = options, task_weights, few, thetas
+    def __init__(self, options: SearchOptions, few: slice, thetas: Array) -> None:
+        self.options, self.few, self.thetas = options, few, thetas
         self.structure = "block" if options.covariance == "auto" else options.covariance
         self.damping, self.dispersion = np.ones(len(thetas)), 1.0
         self.n_passes, self.n_near, self.converged = 0, 0, False
@@ -136,13 +133,14 @@ class _Climb:
             around, good = around.unless_worse(self.expansion)
             self.damping = np.where(good, np.minimum(2.0 * self.damping, 1.0), 0.25 * self.damping)
         self.expansion = around
-        data = _PassData.of(around, self.task_weights)
+        weights = np.ones(len(self.thetas))
+        data = _PassData.of(around, weights)
         if self.n_passes:
             n_effective = self.optimum.point.n_effective
             self.dispersion = data.pearson(self.thetas, n_effective)
         if self.n_near == 1:
             self.structure = self.options.covariance
-        few = _PassData.of(around.take(self.few), self.task_weights[self.few])
+        few = _PassData.of(around.take(self.few), weights[self.few])
         data.dispersion = few.dispersion = self.dispersion
         search = few.search(self.options, self.optimum if self.n_passes else None)
         optimum = search.run(self.structure)

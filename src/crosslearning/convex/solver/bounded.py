@@ -32,7 +32,6 @@ def bounded(
     metric: Metric,
     precision: Array,
     epsilon: float,
-    task_weights: Array,
     start: ConvexSolution,
     *,
     tol: float,
@@ -40,15 +39,14 @@ def bounded(
 ) -> ConvexSolution:
     """Solve from the mode of the posterior, or certify it if it keeps within the bound.
 
-    `loss` is that of the tasks times their weights, `metric` that of the tasks' covariance,
-    `precision` that of the centre's prior. The forces returned are in the metric's variables.
+    `metric` is that of the tasks' covariance, `precision` that of the centre's prior. The forces
+    returned are in the metric's variables.
     """
-    n_tasks = len(task_weights)
+    n_tasks = len(start.thetas)
     problem = _problem(loss.with_prior(precision).in_variables(metric.matrix), tol, max_iter)
     # The prior is the loss of one more task, which is tied to the centre.
-    radii, springs = np.full(n_tasks + 1, epsilon), np.append(task_weights, 1.0)
-    radii[-1] = 0.0
-    coupling = _coupling(metric, Tether(0.0) if epsilon == 0.0 else Tether(radii, springs))
+    radii = np.append(np.full(n_tasks, epsilon), 0.0)
+    coupling = _coupling(metric, Tether(0.0) if epsilon == 0.0 else Tether(radii, 1.0))
     thetas, inverse = np.vstack([start.thetas, start.center]), metric.inverse
     solution = ConvexSolution(thetas @ inverse.T, inverse @ start.center, np.zeros_like(thetas))
     if np.all(metric.distances(start.thetas - start.center) <= epsilon):

@@ -157,11 +157,11 @@ def quadratic_loss(
     return Quadratic(products[:, :-1, :-1], products[:, :-1, -1], 0.5 * products[:, -1, -1])
 
 
-def loss_of_pass(passed: Passed, point: Pass, task_weights: Array) -> Quadratic:
+def loss_of_pass(passed: Passed, point: Pass) -> Quadratic:
     """Minus the log likelihoods, to second order around the parameters of a pass."""
     none = np.zeros(point.thetas.shape[1] // point.family.n_scores)
     around = Expansion(point.thetas, passed(point), point.family, point.intercept, none)
-    return quadratic_loss(around.moments, point.dispersion, task_weights)
+    return quadratic_loss(around.moments, point.dispersion)
 
 
 def _floored(curvature: Array) -> Array:

@@ -33,13 +33,15 @@ def run(
 ) -> dict[str, Any]:
     """Call `crosslearning.images.train`; add ``improvement`` and ``reported`` to the results."""
     from crosslearning.images import train
+    from crosslearning.nn._ranks import Ranks
 
     results = train(data, folder, config, **{"keep_models": False, **options})
     results |= {
         "improvement": to_json(improvement(results), digits=6, infinity=True),
         "reported": reported(),
     }
-    write_json(Path(folder) / "results.json", results)
+    if Ranks(options.get("mesh"), len(data.domains)).is_first:
+        write_json(Path(folder) / "results.json", results)
     return results
 
 

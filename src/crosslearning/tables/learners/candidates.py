@@ -234,8 +234,8 @@ def choices(
         others = made["all"].weights.keys() - {c.name for c in paired}
         made["separate"] = choice(separate)
         made["paired"] = choice(paired) if others else made["all"]
-    linear = [c for c in candidates if c.base == "linear"]
-    if len(linear) < len(candidates):
+    linear = [c for c in candidates if c.base == "linear" and c.kept]
+    if linear and any(c.base != "linear" for c in candidates):
         made["linear"] = choice(linear)
     return made
 

@@ -52,11 +52,6 @@ class Trees:
         texts = self.text.tobytes().decode().split("\0")
         return [lightgbm.Booster(model_str=text) for text in texts]
 
-    @property
-    def size(self) -> int:
-        """Number of trees."""
-        return sum(int(booster.num_trees()) for booster in self._boosters)
-
     def predict(self, X: Array, codes: Codes) -> Array:
         """Means of targets, or probabilities of classes."""
         if self.pooled is None:
