@@ -38,4 +38,4 @@ def test_several_task_columns_from_fit_to_prediction(tmp_path, monkeypatch, caps
     assert {one["task"] for one in summary["unknown"]} == {"0 / 7", "9 / 0"}
     assert pd.read_csv("predicted.csv")["std"].is_monotonic_increasing
     assert main([*fit, "--task", "district", "--task", "district"]) == 2
-    assert "Groups by 'district' must be several" in capsys.readouterr().err
+    assert "Option task must name at least one column, each once" in capsys.readouterr().err

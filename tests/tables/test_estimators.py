@@ -189,6 +189,7 @@ def test_classes_keep_their_type_and_order(fitted):
     assert model.classes_.tolist() == ["10", "9"]
     shares = model.predict_proba(X, tasks=shop)
     np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(X, tasks=shop)), shares)
     assert np.array_equal(model.predict(X, tasks=shop), model.classes_[shares.argmax(axis=1)])
     few = CrossClassifier(**FIRST)
     for classes in ([9, 10], [False, True], [-1.0, 2.0]):

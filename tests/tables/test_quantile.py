@@ -124,7 +124,7 @@ def test_coverage_is_refused(fitted, capsys):
         ),
         (
             ["--family", "quantile", "--base", "boosting"],
-            "base=boosting is not for family",
+            "for one task column, and not for base=boosting",
         ),
         (["--family", "quantile", "--kind", "classification"], "is for numbers, not classes"),
     ],
