@@ -81,11 +81,12 @@ def _levels(content: dict[str, Any], top: float) -> list[alt.Chart]:
     """Draw the errors of separate and pooled means, labelled on the right."""
     errors = {"pooled": content["consensus"], "separate": content["agnostic"]}
     charts, close = [], abs(errors["pooled"] - errors["separate"]) < 0.1 * top
+    lower = min(errors, key=errors.__getitem__)  # one of them, also in a tie
     for method, error in errors.items():
         if error <= top:
             name = "one pooled mean" if method == "pooled" else "separate means"
             place = {"level": error, "end": content["curve"][-1]["max_gap"]}
-            above = not (close and method == min(errors, key=errors.__getitem__))
+            above = not (close and method == lower)
             charts += level(method, f"{name} {number(error, 3)}", place, left=False, above=above)
     return charts
 
