@@ -39,7 +39,8 @@ class Predictions(NamedTuple):
 class Metric:
     """A score of a kind of target: the greater, the better.
 
-    `of_rows` is the score of each row, or None for the area under a curve. `quantile` is the level
+    `of_rows` is the score of each row, or None for the area under a curve, which alone is no mean
+    over rows. `quantile` is the level
     that predictions are of, instead of the mean; `family` is the one whose deviance it is.
     """
 
@@ -74,6 +75,11 @@ class Metric:
         total = np.bincount(codes, weights, n_tasks).astype(np.float64)
         sums = np.bincount(codes, weights * self.of_rows(y, predictions), n_tasks)
         return np.divide(sums, total, out=np.full(n_tasks, np.nan), where=total > 0), total
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether scores of chunks of rows add up to that of all rows."""
+        return self.of_rows is not None
 
     def reported(self, score: float) -> float:
         """Return the number that people read: errors are positive."""

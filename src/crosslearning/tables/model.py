@@ -38,13 +38,13 @@ from crosslearning.tables.forecast import (
     Basis,
     Rotation,
     TaskMeans,
+    Trees,
     forecast,
     is_in_fit,
     main_part,
     predictions,
     with_intervals,
 )
-from crosslearning.tables.learners.trees import Trees
 from crosslearning.tables.metrics import Predictions, metric_of
 from crosslearning.tables.reading import (
     Files,
@@ -146,10 +146,16 @@ class TableModel:
 
     @cached_property
     def estimator(self) -> Any:
-        """The fitted estimator, such as a CrossBayesianRidge; of a blend the heaviest."""
+        """The fitted estimator, such as a CrossBayesianRidge; of a blend the heaviest.
+
+        Boosted trees have none.
+        """
         from crosslearning.linear._estimator import model_of  # needs scikit-learn, which is slow
 
-        model = model_of(main_part(self.state))
+        part = main_part(self.state)
+        if "trees_" in part["fitted"]:
+            raise AttributeError("Boosted trees are no estimator. Use `predict` of this model.")
+        model = model_of(part)
         if self.levels is not None:
             self.levels.name_tasks(model)
         return model
@@ -472,7 +478,7 @@ def predict_files(
     def predict(_: int, frame: pd.DataFrame) -> pd.DataFrame:
         say(f"Predicting rows: {predicted.rows:,}")
         predictions = predicted.add(model, frame, coverage)
-        if model.metric != "auc":  # no mean over chunks
+        if scorer.metric.adds_up:
             scorer.add(frame)
         return _beside(next(as_written) if verbatim else frame, predictions)
 

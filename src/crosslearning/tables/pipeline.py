@@ -364,7 +364,7 @@ def _check_held_out(held_out: HeldOut, schema: Schema) -> None:
         header = held_out.head(0)
     else:
         header = pd.DataFrame(columns=Files.of(str(held_out)).columns)
-        if schema.metric.name == "auc":
+        if not schema.metric.adds_up:
             raise ValueError(
                 "A held-out table that is read in chunks has no area under a curve. Use another "
                 "metric."

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from crosslearning.convex.deadline import check_deadline
 from crosslearning.convex.families import REGISTRY
-from crosslearning.tables.learners.trees import Trees, probabilities_of
+from crosslearning.tables.forecast import Trees, probabilities_of
 from crosslearning.tables.rows import Rows, Splits
 from crosslearning.tasks import within_task_folds
 
