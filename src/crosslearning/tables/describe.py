@@ -23,7 +23,7 @@ from crosslearning.evaluation.numbers import number
 from crosslearning.evaluation.scores import standard_error
 from crosslearning.tables.columns import as_numbers
 from crosslearning.tables.encoder import counted
-from crosslearning.tables.forecast import BLOCKS, predictions
+from crosslearning.tables.forecast import BLOCKS, count_trees, predictions
 from crosslearning.tables.learners.candidates import over_tasks, paired
 from crosslearning.tables.model import Score, TableModel
 from crosslearning.tables.pipeline import Compared, Fit
@@ -34,7 +34,8 @@ _AT_ENDS = 40  # of these, those with the smallest and with the largest gains
 _LIBRARIES = ("numpy", "pandas", "scikit-learn", "scipy")
 # Partial effects: of so many columns and tasks, at so many values, averaged over so many rows.
 _COLUMNS, _LINES, _GRID, _ROWS = 12, 30, 21, 40
-_NUMBERS = 2**22  # features to predict from at most; many columns leave fewer rows
+_NUMBERS = 2**24  # to go through in all: features, nodes of integrals and trees; else fewer rows
+_NODES = 64  # that each probability of three or more classes is an average over
 _CENTRAL = (0.025, 0.975)  # quantiles of a column
 
 
@@ -306,7 +307,10 @@ def _encoded(
     model: TableModel, frame: pd.DataFrame, grids: dict[str, list[Any]], n_points: int
 ) -> Array:
     """Features of some rows for each value of a grid, one column after the other."""
-    most = np.clip(_NUMBERS // (n_points * len(model.encoder.feature_names)), 1, _ROWS)
+    n_scores = 1 if model.classes is None else len(model.classes) - 1
+    each = n_scores * (len(model.encoder.feature_names) + (_NODES if n_scores > 1 else 0))
+    each += count_trees(model.state)
+    most = np.clip(_NUMBERS // (n_points * each * (_LINES + 1)), 1, _ROWS)
     n_rows = min(int(most), len(frame))
     frame = frame.iloc[np.linspace(0, len(frame) - 1, n_rows).astype(np.intp)]
     nobody = np.full(n_points * n_rows, None, dtype=object)

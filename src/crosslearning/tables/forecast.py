@@ -69,6 +69,11 @@ class Trees:
         texts = self.text.tobytes().decode().split("\0")
         return [lightgbm.Booster(model_str=text) for text in texts]
 
+    @property
+    def size(self) -> int:
+        """Number of trees."""
+        return sum(int(booster.num_trees()) for booster in self._boosters)
+
     def predict(self, X: Array, codes: Codes) -> Array:
         """Means of targets, or probabilities of classes."""
         if self.pooled is None:
@@ -244,6 +249,12 @@ def main_part(state: dict[str, Any]) -> dict[str, Any]:
     """State of the model with the largest weight."""
     heaviest: dict[str, Any] = max(_parts(state), key=lambda part: part[0])[2]
     return heaviest
+
+
+def count_trees(state: dict[str, Any]) -> int:
+    """Count the trees that a prediction goes through."""
+    fitted = [part["fitted"] for *_, part in _parts(state)]
+    return sum(one["trees_"].size for one in fitted if "trees_" in one)
 
 
 def _parts(state: dict[str, Any]) -> list[tuple[float, Any, dict[str, Any]]]:
