@@ -215,4 +215,4 @@ def test_processes_find_the_same(regression):
     scores = [{m["name"]: m["score"] for m in fit.results["models"]} for fit in (model, regression)]
     assert scores[0] == scores[1]
     assert "jobs=2" in model.results["python"]
-    assert ("Trying models", 0.1) in said
+    assert ("Trying common slopes, a level per task", 0.1) in said

@@ -114,9 +114,10 @@ def accuracy_path(
         *_baselines(baselines),
         *([band] if banded else []),
         base.mark_line(color=CROSS, strokeWidth=2.5).encode(y=_accuracy()),
-        base.mark_circle(color=CROSS, opacity=1, size=50).encode(y=_accuracy(), tooltip=tooltip),
         *_choice(placed, axis.place(chosen), axis),
         *_levels(levels, placed),
+        # On top, for the pointer to meet them.
+        base.mark_circle(color=CROSS, opacity=1, size=50).encode(y=_accuracy(), tooltip=tooltip),
     ]
     about = f"{_NAME} against the radius ε, which was chosen as {written(chosen)}"
     return spec(about, *layers, height=_HEIGHT)
