@@ -64,7 +64,7 @@ x = torch.randn(8, 3)
 data = {task: (x, x.sum(1, keepdim=True)) for task in "ab"}
 models = TaskModels(torch.nn.Linear(3, 1), data, epsilon=0.1)
 sgd = lambda parameters: torch.optim.SGD(parameters, lr=0.1)
-fit(models, data, torch.nn.MSELoss(), sgd, 1, batch_size=4, progress=True, checkpoint="state")
+fit(models, data, torch.nn.MSELoss(), sgd, 1, batch_size=4, checkpoint="state")
 rng = np.random.default_rng(0)
 for domain in ("photo", "sketch"):
     for shade, category in enumerate(("cup", "key")):
@@ -77,7 +77,7 @@ images = ImageDomains("images")
 quick = {"image_size": 32, "epsilons": (0.0, 1.0)}
 train(images, "networks", TrainingSettings(epochs=1, batch=4, **quick))
 assert len(predict("networks", "images").table) == 40
-export("networks", "network.pt2")
+export("networks", "network.safetensors")
 """
 BACKBONE = """
 train(images, "heads", TrainingSettings(backbone="efficientnet_lite0", **quick))
