@@ -482,8 +482,8 @@ def _check_size(survey: Survey) -> None:
         )
     if len(labels) < 2:
         raise ValueError(
-            f"The task {task!r} must have at least 2 labels; got one, {labels[0]!r}. A single task "
-            "has nothing to share."
+            f"The task {task!r} must have at least 2 labels; got one, {labels.tolist()[0]!r}. "
+            "A single task has nothing to share."
         )
     if len(labels) == n_rows:
         raise ValueError(

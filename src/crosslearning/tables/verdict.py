@@ -129,7 +129,10 @@ def sentence(verdict: Verdict, comparison: Comparison, trials: Trials, score: Me
         Effect.POOL: "Sharing among these tasks does not help beyond one model, as far as "
         f"{count(verdict.n_tasks, 'task')} can tell",
     }[effect]
-    return f"{start}: {subject} {is_than(verdict.against, sure=effect is not Effect.POOL)}."
+    text = f"{start}: {subject} {is_than(verdict.against, sure=effect is not Effect.POOL)}."
+    if effect is Effect.HELPS and alone is not None and alone is not comparison:
+        text += f" {_than_separate(trials, alone, score)}."
+    return text
 
 
 def _than_separate(trials: Trials, alone: Comparison, score: Measure) -> str:
