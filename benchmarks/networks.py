@@ -16,7 +16,6 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import numpy as np
 import torch
 from networks_engines import SEPARATE, engines, memory, model_megabytes
-from networks_sweeps import EPOCHS, sweeps
 from networks_tables import medians, milliseconds, table, verdict
 from networks_throughput import CASES, throughput
 from torch import nn
@@ -47,15 +46,18 @@ class Plan(NamedTuple):
         (128, (64, 64)),
         (32, (32,)),
     )
-    sweep_tasks: tuple[int, ...] = (4, 32)
-    sweep_seeds: tuple[int, ...] = (1, 3)
-    sweep_runs: int = 2
     epochs: int = 5
     adapters: tuple[int, int] = (100, 10**6)
 
 
 QUICK = Plan(
-    3, 1, (2, 8), (10**3, 10**5), ("loop", "vmap"), ((32, (32,)),), (4,), (1,), 1, 1, (20, 10**4)
+    runs=3,
+    steps=1,
+    n_tasks=(2, 8),
+    n_parameters=(10**3, 10**5),
+    mlps=((32, (32,)),),
+    epochs=1,
+    adapters=(20, 10**4),
 )
 
 
@@ -239,14 +241,6 @@ evaluates nothing. The first network is the default of `crosslearning train`.
 
 What `fit` adds is the same for small and large networks: about half a millisecond of calls per
 step, most of it in the solver. A step of four small perceptrons takes little more than that.
-
-## Sweeps
-
-An MLP with 20 inputs, 3 classes and two hidden layers of 64, 64 rows per task, {EPOCHS} epochs in
-steps of 8 rows: `sweep(stacked=False)`, which takes the engine that `fit` chooses, and
-`sweep(stacked=True)`, processor time.
-
-{sweeps(plan.sweep_tasks, plan.sweep_seeds, plan.sweep_runs)}
 
 ## Memory of training
 

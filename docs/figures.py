@@ -188,14 +188,13 @@ def ball() -> Figure:
 
 
 def pictures_epsilon() -> Figure:
-    """Scores on pictures32 against ε from the first step, as `benchmarks/pictures.py` found them.
+    """Scores on pictures32 against ε after pooled epochs, as `benchmarks/pictures.py` found them.
 
     The band is one standard error of the difference from pooled, paired by seed.
     """
-    runs = pd.read_csv(BENCHMARKS / "pictures.csv").query("images == 0.3")
-    first = runs[runs["kind"] == "first step"]
-    ends = runs[(runs["job"] == "radii") & runs["method"].isin(["pooled", "separate"])]
-    some = pd.concat([first, ends]).assign(test=lambda table: 100 * table["test"])
+    runs = pd.read_csv(BENCHMARKS / "pictures.csv").query("images == 0.3 and kind == 'longer'")
+    radii = runs["job"].isin(["radii", "ε = ∞"]) & (runs["method"] != "fine-tuned")
+    some = runs[radii].assign(test=100 * runs["test"])
     figure = Figure(figsize=(8.4, 3.1), layout="constrained", facecolor="white")
     left, right = figure.subplots(1, 2)
     _draw_radii(left, some, "test", "{:.1f} %")

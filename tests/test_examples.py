@@ -4,12 +4,15 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from crosslearning.datasets import load_ames, load_hsb82
+from crosslearning.tables import fit_table
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 needs_torch = pytest.mark.skipif(not find_spec("torch"), reason="the extra torch is missing")
@@ -45,7 +48,10 @@ SHORT = {
     "adapters.py": {"PRETRAINING": 2, "STEPS": 1, "DRAWS": 2, "TEST": 8, "RADII": ENDS},
     "images.py": {"EPOCHS": 1, "RADII": [0.3]},
     "scikit_learn.py": {"load_ames": first_tasks(load_ames, 4)},
-    "table.py": {"load_hsb82": first_tasks(load_hsb82, 4)},
+    "table.py": {
+        "load_hsb82": first_tasks(load_hsb82, 4),
+        "fit_table": partial(fit_table, base="linear"),
+    },
     "torch_loop.py": {"STEPS": 3},
 }
 
@@ -64,8 +70,16 @@ PAGES = {  # of the gallery, and what each must print
 
 
 def test_every_example_is_tested():
-    tested = set(re.findall(r'run\("(\w+\.py)"', Path(__file__).read_text())) | PAGES.keys()
-    assert tested == {path.name for path in EXAMPLES.glob("*.py")}
+    named = re.findall(r'(?:run|load)\("(\w+\.py)"', Path(__file__).read_text())
+    assert {*named, *PAGES} == {path.name for path in EXAMPLES.glob("*.py")}
+
+
+def load(name: str) -> ModuleType:
+    """Import an example."""
+    spec = spec_from_file_location(f"example_{name[:-3]}", EXAMPLES / name)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.mark.parametrize("name", SHORT)
@@ -73,9 +87,7 @@ def test_short_runs_print_a_result(name, tmp_path, capsys):
     """The examples that take seconds, with less data or fewer steps, in this process."""
     if name in ("adapters.py", "images.py", "torch_loop.py"):
         pytest.importorskip("torch", reason="the extra `torch` is not installed")
-    spec = spec_from_file_location(f"example_{name[:-3]}", EXAMPLES / name)
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load(name)
     assert vars(module).keys() >= SHORT[name].keys()
     vars(module).update(SHORT[name])
     module.main(*[tmp_path] * (name == "table.py"))
@@ -91,8 +103,9 @@ def test_pages_of_the_gallery(name, monkeypatch):
     assert re.search(PAGES[name], run(name))
 
 
-def test_gaussian_means():
-    out = run("gaussian_means.py")
+def test_gaussian_means(capsys):
+    load("gaussian_means.py").main()
+    out = capsys.readouterr().out
     assert number(out, "best bound") < 0.75 * number(out, "separate") + 1e-3  # Claim 1
     assert number(out, "epsilon 0.25") < number(out, "epsilon 0.0") < number(out, "epsilon inf")
     assert "Best radius: 0.25" in out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import date, datetime
@@ -19,10 +20,10 @@ import pandas as pd
 
 from crosslearning.files import replacing
 
-__all__ = ["from_json", "read_archive", "to_json", "write_archive"]
+__all__ = ["decode", "encode", "from_json", "read_archive", "to_json", "write_archive"]
 
 T = TypeVar("T")
-_FORMAT = "crosslearning 1"
+_FORMAT = "crosslearning 2"
 _LARGE = 2**23  # bytes; compressing more takes long and saves little
 _PLAIN = (str, bool, int, float, type(None))
 
@@ -33,10 +34,10 @@ def write_archive(
     """Write values atomically to a file.
 
     `kind` says what it is, such as "table model"; :func:`read_archive` refuses any other. `content`
-    may hold numbers, strings, dates, arrays, data frames, lists, tuples and dicts, and `classes`.
+    may hold numbers, strings, dates, arrays, lists, tuples and dicts, and records of `classes`.
     """
     arrays: dict[str, np.ndarray[Any, Any]] = {}
-    header = {"format": _FORMAT, "kind": kind, "content": _encoded(content, arrays, classes)}
+    header = {"format": _FORMAT, "kind": kind, "content": encode(content, arrays, classes)}
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     with replacing(Path(path)) as temporary, temporary.open("wb") as file:
         large = sum(array.nbytes for array in arrays.values()) > _LARGE
@@ -52,7 +53,7 @@ def read_archive(path: str | os.PathLike[str], kind: str, classes: tuple[type, .
                 arrays = {name: archive[name] for name in archive.files}
             header = json.loads(arrays["header"].tobytes())
             actual = header["format"], header["kind"]
-            content = _decoded(header["content"], arrays, classes) if actual[0] == _FORMAT else None
+            content = decode(header["content"], arrays, classes) if actual[0] == _FORMAT else None
         except Exception as error:  # whatever invalid bytes raise
             raise ValueError(
                 f"{path} is not a crosslearning {kind}, or it is damaged ({type(error).__name__})."
@@ -64,21 +65,23 @@ def read_archive(path: str | os.PathLike[str], kind: str, classes: tuple[type, .
     return content
 
 
-def _encoded(value: Any, arrays: dict[str, np.ndarray[Any, Any]], classes: tuple[type, ...]) -> Any:
-    """Turn a value into JSON, collecting arrays and tagging types that JSON lacks."""
+def encode(
+    value: Any, arrays: dict[str, Any], classes: tuple[type, ...] = (), array: Any = np.ndarray
+) -> Any:
+    """Turn a value into JSON, collecting arrays of a class and tagging types that JSON lacks."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not np.isfinite(value):
         return {"float": repr(value)}
     if type(value) in _PLAIN:
         return value
-    if isinstance(value, np.ndarray) and value.dtype != object:
+    if isinstance(value, array) and value.dtype != object:
         arrays[f"array{len(arrays)}"] = value
         return {"array": f"array{len(arrays) - 1}"}
     if isinstance(value, np.ndarray) and set(map(type, value)) <= {str, int}:
         return {"objects": value.tolist()}  # labels, of which there may be very many
     tag, parts = _parts(value, classes)
-    return {tag: [_encoded(part, arrays, classes) for part in parts]}
+    return {tag: [encode(part, arrays, classes, array) for part in parts]}
 
 
 def _parts(value: Any, classes: tuple[type, ...]) -> tuple[str, list[Any]]:
@@ -94,9 +97,8 @@ def _parts(value: Any, classes: tuple[type, ...]) -> tuple[str, list[Any]]:
     )
 
 
-def _decoded(
-    value: Any, arrays: Mapping[str, np.ndarray[Any, Any]], classes: tuple[type, ...]
-) -> Any:
+def decode(value: Any, arrays: Mapping[str, Any], classes: tuple[type, ...] = ()) -> Any:
+    """Turn what :func:`encode` returned, with its arrays, into the value."""
     if type(value) in _PLAIN:
         return value
     ((tag, content),) = value.items()
@@ -104,7 +106,7 @@ def _decoded(
         return float(content)
     if tag == "array":
         return arrays[content]
-    parts = [_decoded(part, arrays, classes) for part in content]
+    parts = [decode(part, arrays, classes) for part in content]
     named = {kind.__name__: kind for kind in classes}
     if tag not in named:
         return _BUILDERS[tag](parts)
@@ -118,27 +120,16 @@ def _objects(parts: list[Any]) -> np.ndarray[Any, Any]:
     return array
 
 
-def _frame_parts(frame: pd.DataFrame) -> list[Any]:
-    columns = {str(name): frame[name].to_numpy() for name in frame.columns}
-    return [frame.index.name, _objects(list(frame.index)), columns]
-
-
-def _frame(parts: list[Any]) -> pd.DataFrame:
-    name, labels, columns = parts
-    index = pd.Index(labels.tolist(), name=name, tupleize_cols=False)
-    return pd.DataFrame(columns, index=index)
-
-
 # Type: its tag, how to take it apart, and how to rebuild it.
 _TAGGED: dict[type, tuple[str, Callable[[Any], list[Any]], Callable[[list[Any]], Any]]] = {
     list: ("list", list, list),
     tuple: ("tuple", list, tuple),
+    Counter: ("counter", lambda c: [dict(c)], lambda p: Counter(*p)),
     dict: ("dict", lambda d: [list(d), list(d.values())], lambda p: dict(zip(*p, strict=True))),
     np.ndarray: ("objects", list, _objects),
     date: ("date", lambda d: [d.isoformat()], lambda p: date.fromisoformat(*p)),
     datetime: ("datetime", lambda d: [d.isoformat()], lambda p: datetime.fromisoformat(*p)),
     pd.Timestamp: ("timestamp", lambda d: [d.isoformat()], lambda p: pd.Timestamp(*p)),
-    pd.DataFrame: ("table", _frame_parts, _frame),
 }
 _BUILDERS = {tag: build for tag, _, build in _TAGGED.values()}
 

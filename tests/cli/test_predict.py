@@ -136,7 +136,7 @@ def test_order_and_index_are_kept(folder, tmp_path, capsys):
 
 
 def test_a_reader_that_has_enough(folder, tmp_path):
-    new = shops(20_000).drop(columns="sales").assign(price=0.5)
+    new = shops(2_000).drop(columns="sales").assign(price=0.5)
     new.to_csv(tmp_path / "new.csv", index=False)
     code = "import sys; from crosslearning.cli import main; sys.exit(main())"
     reading, writing = os.pipe()

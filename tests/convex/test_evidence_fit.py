@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from crosslearning.convex.evidence.gaussian import evidence_fit
 from crosslearning.convex.evidence.posterior import EvidenceStatus
 from crosslearning.convex.families import Gaussian
-from crosslearning.convex.sums.rows import Moments, quadratic_forms, score_covariances
+from crosslearning.convex.sums.rows import quadratic_forms, score_covariances
 from crosslearning.convex.sums.statistics import Statistics
 from tests.support.evidence_oracles import (
     Rows,
@@ -53,12 +53,12 @@ def test_the_posterior_is_that_of_the_joint_gaussian(seed):
     )
     blocks = covariance.reshape(7, 3, 7, 3)
     np.testing.assert_allclose(fit.center, means[0], atol=1e-6)
-    np.testing.assert_allclose(fit.center_covariance, blocks[0, :, 0], atol=1e-6)
+    np.testing.assert_allclose(fit.posterior.center_covariance, blocks[0, :, 0], atol=1e-6)
     np.testing.assert_allclose(fit.thetas, means[1:], atol=1e-6)
-    own = fit.task_posteriors(rows.moments)[0]
+    own = fit.posterior.covariances[0]
     for i in range(6):
         np.testing.assert_allclose(own[i], blocks[i + 1, :, i + 1], atol=1e-6)
-    x, unseen = rows.X[:5], fit.center_covariance + fit.task_covariance
+    x, unseen = rows.X[:5], fit.posterior.center_covariance + fit.task_covariance
     variances = score_covariances(x, np.array([0, 1, 5, -1, -1]), own, unseen)[:, 0, 0]
     spread = [own[0], own[1], own[5], unseen, unseen]
     np.testing.assert_allclose(variances, [v @ K @ v for v, K in zip(x, spread, strict=True)])
@@ -69,7 +69,7 @@ def test_a_new_task_has_the_posterior_of_a_known_prior():
     fit = evidence_fit(rows.moments, "full")
     glm = glm_rows(new.X, new.y, new.tasks, 2, Gaussian(), weights=new.weights)
     thetas, covariances = new_tasks_of(glm, fit)
-    prior = np.linalg.inv(fit.task_covariance + fit.center_covariance)
+    prior = np.linalg.inv(fit.task_covariance + fit.posterior.center_covariance)
     for i in range(2):
         X, y = new.X[new.tasks == i], new.y[new.tasks == i]
         K = np.linalg.inv(X.T @ X / fit.noise_variance + prior)
@@ -109,12 +109,12 @@ def test_known_variances_are_recovered(structure):
         mixing[2, 1] = 1.5
     thetas = np.array([1.0, -1.0, 3.0]) + rng.normal(size=(n_tasks, 3)) @ mixing.T
     y = np.sum(X * thetas[tasks], axis=1) + 0.5 * rng.normal(size=n)
-    fit = evidence_fit(Moments.of_rows(X, y, np.ones(n), tasks, n_tasks, intercept=True), structure)
+    moments = glm_rows(X, y, tasks, n_tasks, Gaussian()).moments()
+    fit = evidence_fit(moments, structure)
     np.testing.assert_allclose(fit.task_covariance, mixing @ mixing.T, atol=0.25, rtol=0.07)
     assert fit.noise_variance == pytest.approx(0.25, rel=0.05)
     np.testing.assert_allclose(fit.center, [1.0, -1.0, 3.0], atol=0.2)
-    chosen = evidence_fit(Moments.of_rows(X, y, np.ones(n), tasks, n_tasks, intercept=True), "auto")
-    assert chosen.structure == structure
+    assert evidence_fit(moments, "auto").structure == structure
 
 
 def test_tasks_that_do_not_differ_are_pooled_exactly():
@@ -127,16 +127,14 @@ def test_tasks_that_do_not_differ_are_pooled_exactly():
         noise[own] -= X[own] @ np.linalg.lstsq(X[own], noise[own], rcond=None)[0]
     y = X @ [1.0, 2.0, 3.0] + noise
     for structure in ("block", "diagonal", "full", "auto"):
-        fit = evidence_fit(
-            Moments.of_rows(X, y, np.ones(600), tasks, 20, intercept=True), structure
-        )
+        fit = evidence_fit(glm_rows(X, y, tasks, 20, Gaussian()).moments(), structure)
         assert not fit.task_covariance.any()
         assert np.all(fit.thetas == fit.center)
         ratio = fit.noise_variance / fit.center_variances[0]
         ridge = np.linalg.solve(X.T @ X + np.diag([ratio, ratio, 0.0]), X.T @ y)
         np.testing.assert_allclose(fit.center, ridge, rtol=1e-10)
-        covariances, _ = fit.task_posteriors(Rows(X, y, tasks, np.ones(600)).moments)
-        np.testing.assert_array_equal(covariances[3], fit.center_covariance)
+        covariances = fit.posterior.covariances[0]
+        np.testing.assert_array_equal(covariances[3], fit.posterior.center_covariance)
 
 
 def test_tasks_that_differ_without_bounds_are_separate():
@@ -156,7 +154,7 @@ def fitted(X, y, tasks, structure="diagonal", **options):
     columns = scaling.columns(X, intercept=True)
     codes = np.searchsorted(statistics.labels, tasks)
     mean = np.sum(columns * fit.thetas[codes], axis=1) + moments.target_mean
-    variance = quadratic_forms(columns, codes, fit.task_posteriors(moments)[0]) + fit.noise_variance
+    variance = quadratic_forms(columns, codes, fit.posterior.covariances[0]) + fit.noise_variance
     return fit, mean, variance
 
 
@@ -174,17 +172,6 @@ def test_units_and_order_do_not_matter(structure):
     n_flat = 1
     change = (len(rows.y) - n_flat) * np.log(1e4)
     assert other[0].log_evidence + change == pytest.approx(fit.log_evidence, abs=1e-4)
-
-
-def test_a_task_of_weight_three_is_three_tasks():
-    rows = Rows.random(6, n_tasks=5, n=40)
-    weights = np.array([1, 3, 1, 2, 1])
-    copies = np.repeat(np.arange(5), weights)
-    for structure in ("block", "diagonal", "full"):
-        fit = evidence_fit(rows.moments, structure, task_weights=weights)
-        copied = evidence_fit(rows.moments.take(copies), structure)
-        assert fit.log_evidence == pytest.approx(copied.log_evidence, abs=1e-6)
-        np.testing.assert_allclose(fit.thetas[copies], copied.thetas, atol=1e-4)
 
 
 def test_weights_are_precisions():
@@ -260,7 +247,13 @@ def awkward(draw):
 def test_never_a_nan(table, structure, flat_center):
     X, y, tasks = table
     fit, mean, variance = fitted(X, y, tasks, structure, flat_center=flat_center)
-    for array in (fit.thetas, fit.center, fit.task_covariance, fit.center_covariance, mean):
+    for array in (
+        fit.thetas,
+        fit.center,
+        fit.task_covariance,
+        fit.posterior.center_covariance,
+        mean,
+    ):
         assert np.isfinite(array).all()
     assert np.isfinite([fit.log_evidence, fit.noise_variance]).all()
     assert fit.noise_variance > 0
@@ -288,10 +281,6 @@ def test_bad_input_is_named():
     moments = Rows.random(0).moments
     with pytest.raises(ValueError, match="'spherical'"):
         evidence_fit(moments, "spherical")
-    with pytest.raises(ValueError, match=r"got shape \(2,\)"):
-        evidence_fit(moments, task_weights=[1.0, 2.0])
-    with pytest.raises(ValueError, match=r"smallest value -1\.0"):
-        evidence_fit(moments, task_weights=-np.ones(6))
 
 
 @pytest.mark.parametrize("covariance", ["pooled", "levels", "block", "full", "separate"])

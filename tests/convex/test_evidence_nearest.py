@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from crosslearning import CrossBayesianLogisticRegression
 from crosslearning.convex.evidence.laplace import nearest_gaussians
 from crosslearning.convex.evidence.mode import LaplaceData
-from crosslearning.convex.evidence.posterior import Gaussians
+from crosslearning.convex.evidence.posterior import Posterior
 from crosslearning.convex.families import Bernoulli, Multinomial
 from crosslearning.convex.sums.rows import score_covariances
 from tests.support.evidence_oracles import glm_rows
@@ -28,7 +28,7 @@ def separable(n_classes, n=24):
     X = np.column_stack([2.0 * y + rng.uniform(-0.8, 0.8, n) - q, np.ones(n)])
     family = Bernoulli() if n_classes == 2 else Multinomial(n_classes)
     rows = glm_rows(X, 1.0 * y, np.zeros(n, dtype=np.intp), 1, family)
-    return rows, LaplaceData(rows, np.ones(1), np.arange(2 * q) >= q).at(np.zeros(2 * q), SD**2)
+    return rows, LaplaceData.of(rows).at(np.zeros(2 * q), SD**2)
 
 
 def probabilities(family, scores):
@@ -39,8 +39,8 @@ def probabilities(family, scores):
 
 def predicted(family, X, gaussians):
     q, codes = family.n_scores, np.zeros(len(X), dtype=np.intp)
-    scores = X @ gaussians.thetas[0].reshape(2, q)
-    spread = score_covariances(X, codes, gaussians.covariances, np.eye(2 * q))
+    scores = X @ gaussians.means[0][0].reshape(2, q)
+    spread = score_covariances(X, codes, gaussians.covariances[0], np.eye(2 * q))
     if q > 1:
         return family.predictive(scores, spread)
     second = family.predictive(scores[:, 0], spread[:, 0, 0])[0]
@@ -52,9 +52,9 @@ def test_averages_over_separable_classes_are_near_the_exact_integral(n_classes):
     """The latter by importance sampling, from twice the covariance at the mode."""
     rows, point = separable(n_classes)
     family, q, sds = rows.family, n_classes - 1, np.repeat([SD, 10.0], n_classes - 1)
-    at_mode = Gaussians.of(point.marginal)
+    at_mode = Posterior.of(point.marginal)
     z = np.random.default_rng(1).normal(size=(100_000, 2 * q))
-    thetas = at_mode.thetas + z @ np.linalg.cholesky(2.0 * at_mode.covariances[0]).T
+    thetas = at_mode.means[0] + z @ np.linalg.cholesky(2.0 * at_mode.covariances[0][0]).T
     p = probabilities(family, rows.X @ thetas.reshape(-1, 2, q))
     logs = np.log(p[:, np.arange(len(rows.y)), rows.y.astype(int)] + 1e-300).sum(axis=1)
     logs += 0.5 * np.sum(z**2 - (thetas / sds) ** 2, axis=1)
@@ -68,7 +68,7 @@ def test_averages_over_separable_classes_are_near_the_exact_integral(n_classes):
     def average(thetas, covariances):
         return rows.products(thetas, 1.0, covariances)
 
-    nearest = Gaussians.of(nearest_gaussians(point.marginal, average))
+    nearest = Posterior.of(nearest_gaussians(point.marginal, average))
     errors = [np.abs(predicted(family, new, own) - exact).max() for own in (nearest, at_mode)]
     assert errors[0] < min(0.04, 0.5 * errors[1])
 

@@ -49,7 +49,7 @@ def test_a_pooled_model_agrees_with_statsmodels():
         glm_rows(columns, y, tasks, 40, NegativeBinomial()), covariance="pooled", tol=1e-8
     )
     pooled = Pooled(y, columns).fit(disp=False)
-    np.testing.assert_allclose(fit.posterior.center, pooled.params[:2], rtol=0.01)
+    np.testing.assert_allclose(fit.center, pooled.params[:2], rtol=0.01)
     assert fit.family.overdispersion == pytest.approx(pooled.params[2], rel=0.01)
 
 

@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 from statsmodels.regression.mixed_linear_model import MixedLM
 
-from crosslearning.convex.evidence.gaussian import GaussianData, evidence_fit, nested_fit
+from crosslearning.convex.evidence.gaussian import GaussianData, evidence_fit
 from crosslearning.convex.evidence.marginal import Hierarchy, Marginal
 from crosslearning.convex.evidence.search import Structured
+from tests.support.evidence_oracles import level_variances
 from tests.support.nested import NestedRows
 
 VARIANCES, PRECISION = np.array([[0.5, 0.2], [0.0, 0.7]]), np.array([0.8, 0.3])
@@ -22,10 +23,8 @@ def rows():
 
 @pytest.fixture(scope="module")
 def marginal(rows):
-    ones = np.ones(len(rows.parent))
     return Marginal(
         products=rows.moments.products,
-        task_weights=ones,
         hierarchy=rows.hierarchy,
         roots=np.sqrt(VARIANCES),
         precision=PRECISION,
@@ -68,9 +67,7 @@ def test_average_information_is_a_quadratic_form(rows, marginal):
 
 
 def test_slopes_are_derivatives(rows):
-    weights = np.linspace(0.5, 1.5, len(rows.parent))
-    flat = np.array([False, True])
-    data = GaussianData(rows.moments, weights, flat, rows.hierarchy)
+    data = GaussianData.of(rows.moments, rows.hierarchy)
     group = np.array([[0, 1], [2, 3], [4, 4]])
 
     def at(variances):
@@ -84,34 +81,34 @@ def test_slopes_are_derivatives(rows):
 def test_one_group_of_all_tasks_is_one_level(rows):
     n = len(rows.parent)
     everyone = Hierarchy((np.zeros(n, dtype=np.intp), np.zeros(1, dtype=np.intp)))
-    nested = nested_fit(rows.moments, everyone, "diagonal", tol=1e-10)
+    nested = evidence_fit(rows.moments, "diagonal", groups=everyone, tol=1e-10)
     single = evidence_fit(rows.moments, "diagonal", tol=1e-10)
     assert nested.log_evidence == pytest.approx(single.log_evidence, abs=1e-7)
-    np.testing.assert_allclose(nested.level_variances[1], 0.0)
+    np.testing.assert_allclose(level_variances(nested)[1], 0.0)
     np.testing.assert_allclose(
-        nested.level_variances[0], np.diagonal(single.task_covariance), rtol=1e-4
+        level_variances(nested)[0], np.diagonal(single.task_covariance), rtol=1e-4
     )
     np.testing.assert_allclose(nested.means[0], single.thetas, rtol=1e-4, atol=1e-5)
 
 
 def test_random_intercepts_agree_with_a_mixed_model(rows):
     rows = NestedRows(1, group_sd=(0.0, 1.0), task_sd=(0.0, 0.7))
-    fit = nested_fit(rows.moments, rows.hierarchy, "levels", tol=1e-10)
+    fit = evidence_fit(rows.moments, "levels", groups=rows.hierarchy, tol=1e-10)
     table = pd.DataFrame({"y": rows.y, "x": rows.X[:, 0], "g": rows.groups, "t": rows.tasks})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about its own convergence
         mixed = MixedLM.from_formula(
             "y ~ x", table, groups="g", re_formula="1", vc_formula={"t": "0 + C(t)"}
         ).fit(reml=True)
-    assert fit.level_variances[0, 1] == pytest.approx(mixed.vcomp[0], rel=0.01)
-    assert fit.level_variances[1, 1] == pytest.approx(mixed.cov_re.iloc[0, 0], rel=0.01)
+    assert level_variances(fit)[0, 1] == pytest.approx(mixed.vcomp[0], rel=0.01)
+    assert level_variances(fit)[1, 1] == pytest.approx(mixed.cov_re.iloc[0, 0], rel=0.01)
     assert fit.noise_variance == pytest.approx(mixed.scale, rel=0.01)
     np.testing.assert_allclose(fit.center, mixed.fe_params[["x", "Intercept"]], rtol=0.01)
 
 
 def test_random_slopes_agree_with_a_mixed_model():
     rows = NestedRows(2, n_groups=15)
-    fit = nested_fit(rows.moments, rows.hierarchy, "diagonal", tol=1e-10)
+    fit = evidence_fit(rows.moments, "diagonal", groups=rows.hierarchy, tol=1e-10)
     table = pd.DataFrame({"y": rows.y, "x": rows.X[:, 0], "g": rows.groups, "t": rows.tasks})
     parts = {"gx": "0 + x", "t": "0 + C(t)", "tx": "0 + C(t):x"}
     with warnings.catch_warnings():
@@ -120,16 +117,16 @@ def test_random_slopes_agree_with_a_mixed_model():
             "y ~ x", table, groups="g", re_formula="1", vc_formula=parts
         ).fit(reml=True)
     components = dict(zip(mixed.model.exog_vc.names, mixed.vcomp, strict=True))
-    assert fit.level_variances[0, 0] == pytest.approx(components["tx"], rel=0.01)
-    assert fit.level_variances[0, 1] == pytest.approx(components["t"], rel=0.01)
-    assert fit.level_variances[1, 0] == pytest.approx(components["gx"], rel=0.01)
-    assert fit.level_variances[1, 1] == pytest.approx(mixed.cov_re.iloc[0, 0], rel=0.01)
+    assert level_variances(fit)[0, 0] == pytest.approx(components["tx"], rel=0.01)
+    assert level_variances(fit)[0, 1] == pytest.approx(components["t"], rel=0.01)
+    assert level_variances(fit)[1, 0] == pytest.approx(components["gx"], rel=0.01)
+    assert level_variances(fit)[1, 1] == pytest.approx(mixed.cov_re.iloc[0, 0], rel=0.01)
 
 
 def test_variances_are_recovered():
     rows = NestedRows(3, n_groups=120, n_tasks=6)
-    fit = nested_fit(rows.moments, rows.hierarchy)
-    sds = np.sqrt(fit.level_variances)
+    fit = evidence_fit(rows.moments, groups=rows.hierarchy)
+    sds = np.sqrt(level_variances(fit))
     np.testing.assert_allclose(sds, [[0.3, 0.7], [0.5, 1.0]], rtol=0.15)
     lower, upper = fit.variance_law.interval(0.99)
     truth = np.array([0.3, 0.7, 0.5, 1.0]) ** 2
@@ -140,26 +137,28 @@ def test_a_level_without_effect_has_no_variance():
     shares = []
     for seed in range(8):
         rows = NestedRows(seed, group_sd=(0.0, 0.0))
-        shares.append(nested_fit(rows.moments, rows.hierarchy, "levels").level_variances[1, 1])
+        shares.append(
+            evidence_fit(rows.moments, "levels", groups=rows.hierarchy).level_covariances[1, 1, 1]
+        )
     assert 2 <= np.count_nonzero(np.array(shares) == 0.0) <= 7  # exactly; half of them on average
     assert max(shares) < 0.2
 
 
 def test_levels_that_cannot_be_told_apart_share_one_variance():
     rows = NestedRows(0, n_groups=30, n_tasks=1)
-    fit = nested_fit(rows.moments, rows.hierarchy, "levels")
-    assert fit.level_variances[1, 1] == 0.0 < fit.level_variances[0, 1]
+    fit = evidence_fit(rows.moments, "levels", groups=rows.hierarchy)
+    assert level_variances(fit)[1, 1] == 0.0 < level_variances(fit)[0, 1]
 
 
 def test_three_levels(rows):
     regions = np.arange(12) // 3
     hierarchy = Hierarchy((rows.parent, regions, np.zeros(4, dtype=np.intp)))
-    three = nested_fit(rows.moments, hierarchy, "diagonal", tol=1e-9)
-    two = nested_fit(rows.moments, rows.hierarchy, "diagonal", tol=1e-9)
-    assert three.level_variances.shape == (3, 2)
+    three = evidence_fit(rows.moments, "diagonal", groups=hierarchy, tol=1e-9)
+    two = evidence_fit(rows.moments, "diagonal", groups=rows.hierarchy, tol=1e-9)
+    assert level_variances(three).shape == (3, 2)
     assert three.log_evidence >= two.log_evidence - 1e-6
 
 
 def test_structures_that_levels_do_not_have_are_refused(rows):
     with pytest.raises(ValueError, match="got 'full'"):
-        nested_fit(rows.moments, rows.hierarchy, "full")
+        evidence_fit(rows.moments, "full", groups=rows.hierarchy)

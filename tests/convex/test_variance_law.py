@@ -5,7 +5,8 @@ import pytest
 from scipy.stats import chi2
 
 from crosslearning.convex.evidence.gaussian import evidence_fit
-from crosslearning.convex.sums.rows import Moments
+from crosslearning.convex.families import Gaussian
+from tests.support.evidence_oracles import glm_rows
 
 
 def one_way(seed, n_tasks=12, size=8, sd=1.0, noise=1.0):
@@ -13,7 +14,7 @@ def one_way(seed, n_tasks=12, size=8, sd=1.0, noise=1.0):
     tasks = np.repeat(np.arange(n_tasks), size)
     y = sd * rng.normal(size=n_tasks)[tasks] + noise * rng.normal(size=n_tasks * size)
     ones = np.ones((len(y), 1))
-    return y, Moments.of_rows(ones, y, np.ones(len(y)), tasks, n_tasks, intercept=True)
+    return y, glm_rows(ones, y, tasks, n_tasks, Gaussian()).moments()
 
 
 def test_equally_large_tasks_have_the_interval_of_the_analysis_of_variance():

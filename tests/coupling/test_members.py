@@ -8,8 +8,6 @@ from crosslearning.coupling import Storage, couple
 from crosslearning.exceptions import ResolutionWarning
 from tests.support.networks import TaskModels, nn, torch
 
-from crosslearning.nn._stacked import Stack  # isort: skip
-
 N, S = 3, 400
 
 
@@ -63,18 +61,7 @@ def of_models(thetas, center, tether):
     return models.project(step_size=1.0)["all"]
 
 
-def of_stack(thetas, center, tether):
-    """Two runs, of which the other one is well."""
-    other = Tether(1e6)
-    stack = Stack([Vector()], range(N), [(other, 0), (tether, 0)], 1.0, ["run 0", "run 1"])
-    with torch.no_grad():
-        stack.thetas[:, 0, 1].copy_(torch.from_numpy(thetas))
-        stack.center[0, 1].copy_(torch.from_numpy(center))
-    stack.project(step_size=1.0, epoch=0)
-    return np.asarray(stack.pulls[1]), stack.distances()[1]
-
-
-KINDS = pytest.mark.parametrize("step", [of_arrays, of_models, of_stack])
+KINDS = pytest.mark.parametrize("step", [of_arrays, of_models])
 
 
 @pytest.fixture
@@ -87,11 +74,8 @@ def vectors():
 def test_same_step(vectors, tether):
     exact = of_arrays(*vectors, tether)
     models = of_models(*vectors, tether)
-    pull, distances = of_stack(*vectors, tether)
-    for other in (models.pull, pull):
-        np.testing.assert_allclose(other, exact.pull, atol=1e-6)
-    for other in (models.distances, distances):
-        np.testing.assert_allclose(other, exact.distances, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(models.pull, exact.pull, atol=1e-6)
+    np.testing.assert_allclose(models.distances, exact.distances, rtol=1e-5, atol=1e-5)
 
 
 @KINDS
@@ -105,22 +89,14 @@ def test_a_task_that_is_not_finite_is_named(vectors, step, value):
     assert "task 0" not in str(caught.value)
 
 
-def test_a_run_that_is_not_finite_is_named(vectors):
-    thetas, center = vectors
-    thetas[1, 5] = np.nan
-    with pytest.raises(ValueError, match="task 1 in run 1 are NaN"):
-        of_stack(thetas, center, Tether(1.0))
-
-
 @KINDS
 def test_a_radius_below_the_resolution_is_told(vectors, step):
     thetas, center = vectors
     message = r"`epsilon` = 1e-06.* below what float32 resolves .* norm .* Use float64 or a larger"
     with pytest.warns(ResolutionWarning, match=message):
         result = step(100 + thetas, 100 + center, Tether(1e-6))
-    if not isinstance(result, tuple):
-        assert result.status is Status.UNRESOLVED
-        assert result.measured
+    assert result.status is Status.UNRESOLVED
+    assert result.measured
 
 
 @KINDS

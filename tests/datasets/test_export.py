@@ -158,7 +158,14 @@ def test_parquet_without_pyarrow(tmp_path, monkeypatch):
 def test_command_list(capsys):
     assert main(["data", "list"]) == 0
     out = capsys.readouterr().out
-    for text in ("7,185", "160 (school)", "2,919", "25 (Neighborhood)", "5,590", "4 (domain)"):
+    for text in (
+        "7,185",
+        "160 tasks (school)",
+        "2,919",
+        "25 tasks (Neighborhood)",
+        "5,590",
+        "4 tasks (domain)",
+    ):
         assert text in out
     assert main(["data", "list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)

@@ -10,6 +10,7 @@ from sklearn.metrics import accuracy_score, log_loss, mean_squared_error
 from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 
 import crosslearning
 from crosslearning import (
@@ -179,5 +180,22 @@ def test_bad_input(changes, message):
 def test_the_log_loss_needs_probabilities():
     data = random_data(1, (12, 14), 2, 2)
     rivals = {"ridge": RidgeClassifier()}
-    with pytest.raises(ValueError, match=r"needs `predict_proba`.*'accuracy'"):
-        compare(CrossLogisticRegression(), data.X, data.y, data.tasks, rivals=rivals)
+    for scoring in (None, "roc_auc"):
+        with pytest.raises(AttributeError, match=r"need `predict_proba`.*'accuracy'"):
+            compare(
+                CrossLogisticRegression(),
+                data.X,
+                data.y,
+                data.tasks,
+                rivals=rivals,
+                scoring=scoring,
+            )
+
+
+def test_scores_of_ranks_need_only_probabilities():
+    data = random_data(1, (12, 14), 2, 2)
+    rivals = {"trees": DecisionTreeClassifier(random_state=0)}  # without `decision_function`
+    comparison = compare(
+        CrossLogisticRegression(), data.X, data.y, data.tasks, rivals=rivals, scoring="roc_auc"
+    )
+    assert np.isfinite(comparison.scores).all()

@@ -19,7 +19,7 @@ def test_baselines_are_trained_beside_the_radii(tmp_path):
         SMALL, model="batchnorm_cnn", image_size=16, epochs=1, epsilons=(0.5,), baselines=True
     )
     seen = []
-    results = train(settings, Squares(), tmp_path, progress=seen.append)
+    results = train(settings, Squares(each=5), tmp_path, progress=seen.append)
     names = [
         "pooled, shared BatchNorm statistics",
         "own BatchNorm (FedBN)",
@@ -40,7 +40,9 @@ def test_baselines_are_trained_beside_the_radii(tmp_path):
     page = report.write(tmp_path).read_text()
     assert all(name in page for name in names)
     # Without them, nothing is trained again, and nothing is said of them.
-    again = train(replace(settings, baselines=False), Squares(), tmp_path, progress=seen.append)
+    again = train(
+        replace(settings, baselines=False), Squares(each=5), tmp_path, progress=seen.append
+    )
     assert "baselines" not in again
     assert again["runs"] == results["runs"]
 

@@ -57,6 +57,7 @@ def test_an_interrupted_run_goes_on(finished, tmp_path):
     assert len(list((tmp_path / "models").glob("*.safetensors"))) == 1
 
 
+@pytest.mark.slow  # an interruption within this process is tested above
 def test_a_killed_training_goes_on_to_the_same_numbers(finished, tmp_path):
     done = program("killed_once", "networks", tmp_path)
     assert done.returncode == -signal.SIGKILL, done.stderr
@@ -101,6 +102,14 @@ def test_a_folder_of_other_runs_is_refused(settings, data, message, finished):
     with pytest.raises(ValueError, match=message):
         train(replace(SMALL, **settings), data, finished[0])
     assert files(finished[0]) == before
+
+
+def test_radii_can_be_chosen_anew(tmp_path):
+    config = replace(SMALL, seeds=(0,), epochs=1)
+    first = train(config, Squares(), tmp_path)
+    again = train(replace(config, epsilon_by="all"), Squares(), tmp_path)
+    assert again["runs"] == first["runs"]
+    assert set(again["chosen"]["epsilons"].values()) == {first["chosen"]["epsilon"]}
 
 
 def test_a_folder_without_runs_takes_other_settings(tmp_path):

@@ -20,6 +20,7 @@ from tests.support.image_training import SMALL, Squares, train
         ({"train_fraction": math.nan}, "got nan"),
         ({"learning_rate": 0.0}, "`learning_rate` must be finite and positive"),
         ({"momentum": 1.0}, "`momentum` must be at least 0 and below 1; got 1.0"),
+        ({"epsilon_by": "task"}, "`epsilon_by` must be 'domain' or 'all'; got 'task'"),
         ({"epsilons": ()}, "`epsilons` must be one or more numbers of at least 0"),
         ({"epsilons": (math.nan,)}, r"`epsilons` must be .*; got \(nan,\)"),
         ({"seeds": (-1,)}, r"`seeds` must be .*; got \(-1,\)"),

@@ -1,6 +1,7 @@
 """The contract of the Bayesian estimators: scikit-learn, labels, files, errors."""
 
 import pickle
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -57,6 +58,12 @@ def data_for(classes, seed=0, sizes=(20, 15, 12, 14)):
     return random_data(seed, sizes, 3, classes)
 
 
+@cache
+def fitted_to(model, classes):
+    """The model fitted to its data, once for all tests that leave it unchanged."""
+    return data_for(classes).fitted(clone(model))
+
+
 @models
 def test_routing(model, classes):
     data = data_for(classes)
@@ -81,11 +88,11 @@ def test_task_column_and_clone(model, classes):
     data = data_for(classes)
     frame = pd.DataFrame(data.X, columns=["a", "b", "c"]).assign(school=data.tasks)
     search = GridSearchCV(
-        clone(model).set_params(task_column="school"), {"epsilon": [0.5, np.inf]}, cv=2
+        clone(model).set_params(task_column="school"), {"standardize": [True, False]}, cv=2
     )
     search.fit(frame, data.y)
     best = search.best_estimator_
-    direct = clone(model).set_params(epsilon=best.epsilon)
+    direct = clone(model).set_params(standardize=best.standardize)
     direct.fit(frame[["a", "b", "c"]], data.y, tasks=data.tasks)
     assert best.feature_names_in_.tolist() == ["a", "b", "c"]
     assert np.array_equal(best.coef_, direct.coef_)
@@ -93,8 +100,7 @@ def test_task_column_and_clone(model, classes):
 
 @models
 def test_copies_and_files(model, classes, tmp_path):
-    data = data_for(classes)
-    fitted = data.fitted(clone(model))
+    data, fitted = data_for(classes), fitted_to(model, classes)
     fitted.save(tmp_path / "model")
     method = "predict_proba" if classes else "predict"
     expected = getattr(fitted, method)(data.X, tasks=data.tasks)
@@ -112,8 +118,7 @@ def test_copies_and_files(model, classes, tmp_path):
 
 @models
 def test_attributes(model, classes):
-    data = data_for(classes)
-    fitted = data.fitted(clone(model))
+    data, fitted = data_for(classes), fitted_to(model, classes)
     assert fitted.kkt_residual_ <= 1e-8
     assert fitted.coef_sd_.shape == fitted.coef_.shape
     assert fitted.task_sd_.shape == fitted.center_coef_.shape

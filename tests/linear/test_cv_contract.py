@@ -70,7 +70,7 @@ def test_default_radii_go_from_pooled_to_separate(estimator, alphas):
 def test_given_radii_and_ridge_strengths(estimator):
     data = data_for(estimator)
     for epsilons in ([1.0, 0.2], (0.2, 1.0), np.array([0.2, 1.0])):
-        model = data.fitted(estimator(epsilons, cv=3, alphas=(2.0, 0.5)))
+        model = data.fitted(estimator(epsilons, cv=2, alphas=(2.0, 0.5), metric="standard"))
         assert model.epsilons_.tolist() == [0.2, 1.0]
         assert model.epsilon_ in (0.2, 1.0)
         assert sorted(model.alphas_) == [0.5, 2.0]
@@ -102,7 +102,7 @@ def test_a_learned_metric_lets_levels_differ_and_slopes_agree():
 @estimators
 def test_auto_is_the_best_family(estimator):
     data = data_for(estimator, seed=1)
-    settings = FAST | {"n_epsilons": 2}
+    settings = {"n_epsilons": 2, "cv": 2, "alphas": [1.0], "metric": "standard"}
     auto = data.fitted(estimator(**settings, tether="auto"))
     for tether in ("ball", "spring", "tension"):
         model = data.fitted(estimator(**settings, tether=tether))
@@ -136,7 +136,7 @@ def test_jobs_change_nothing(backend):
 @estimators
 def test_seeds(estimator):
     data = data_for(estimator)
-    first, again, other = (data.fitted(estimator(**FAST, random_state=s)) for s in (3, 3, 4))
+    first, again, other = (data.fitted(estimator(**FASTEST, random_state=s)) for s in (3, 3, 4))
     assert_same(first, again)
     assert not np.array_equal(first.score_path_, other.score_path_)
 

@@ -67,14 +67,14 @@ def assert_points_are_fits(path, data, classes, **settings):
 @tethers
 def test_from_pooled_to_separate(classes, tether):
     data = random_data(0, SIZES, 2, classes)
-    path = path_of(data, classes, n_epsilons=6, smallest=1e-2, **tether)
+    path = path_of(data, classes, n_epsilons=4, smallest=1e-2, **tether)
     free = data.fitted(model_of(classes, INF, **tether))
-    assert len(path.epsilons) == 8
+    assert len(path.epsilons) == 6
     assert path.epsilons[0] == 0
     assert path.epsilons[-1] == INF
     positive = np.array(path.epsilons[1:-1])
     assert positive[-1] == pytest.approx(free.epsilon_max_, rel=1e-6)
-    np.testing.assert_allclose(positive[1:] / positive[:-1], 1e2 ** (1 / 5))
+    np.testing.assert_allclose(positive[1:] / positive[:-1], 1e2 ** (1 / 3))
     assert path.tasks.tolist() == [0, 1, 2, 3]
 
 
@@ -82,7 +82,7 @@ def test_from_pooled_to_separate(classes, tether):
 @tethers
 def test_objective_falls_and_every_point_is_optimal(classes, tether):
     data = random_data(1, SIZES, 2, classes)
-    path = path_of(data, classes, n_epsilons=8, **tether)
+    path = path_of(data, classes, n_epsilons=5, **tether)
     assert np.all(np.diff(path.objective) <= 1e-10 * np.abs(path.objective[0]))
     assert path.objective[0] > path.objective[-1]
     assert path.kkt_residual.max() <= KKT
@@ -94,7 +94,7 @@ def test_objective_falls_and_every_point_is_optimal(classes, tether):
 @tethers
 def test_each_point_is_a_fit_alone(classes, tether):
     data = random_data(2, SIZES, 2, classes)
-    path = path_of(data, classes, n_epsilons=5, alpha=0.3, **tether)
+    path = path_of(data, classes, n_epsilons=3, alpha=0.3, **tether)
     assert_points_are_fits(path, data, classes, alpha=0.3, **tether)
 
 
@@ -127,10 +127,10 @@ def test_ends_are_the_limits(classes):
 
 @pytest.mark.parametrize("classes", [0, 2])
 def test_schools(classes):
-    data = schools(20)
+    data = schools(8)
     if classes:
         data = Data(data.X, (data.y > 13).astype(int), data.tasks)
-    path = path_of(data, classes, n_epsilons=6)
+    path = path_of(data, classes, n_epsilons=4)
     assert path.kkt_residual.max() <= KKT
     assert np.all(np.diff(path.objective) <= 1e-10 * path.objective[0])
     assert_points_are_fits(path, data, classes)

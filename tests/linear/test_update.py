@@ -73,7 +73,6 @@ def test_a_failed_update_leaves_the_model_as_it_was(rows, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(CrossBayesianRidge, "_fit_nested", interrupted)
         patch.setattr(CrossBayesianRidge, "_store", interrupted)
         with pytest.raises(KeyboardInterrupt):
             model.update(X[~early], y[~early], tasks[~early])

@@ -15,7 +15,7 @@ import pytest
 from tests.support.networks import TASKS, TaskModels, assert_equal_states, nn, snapshot, torch
 
 from crosslearning.nn import fit  # isort: skip
-from crosslearning.nn._files import pack, unpack  # isort: skip
+from crosslearning.archive import decode, encode  # isort: skip
 
 LOSS = nn.CrossEntropyLoss()
 ROOT = Path(__file__).parents[2]
@@ -260,12 +260,12 @@ def test_packing_turns_around():
         "b": (torch.arange(3), {"c": Counter({2: 1}), 1.5: ()}),
     }
     tensors = {}
-    packed = json.loads(json.dumps(pack(copy.deepcopy(state), "x", tensors), allow_nan=False))
-    found = unpack(packed, tensors)
+    packed = encode(copy.deepcopy(state), tensors, array=torch.Tensor)
+    found = decode(json.loads(json.dumps(packed, allow_nan=False)), tensors)
     assert torch.equal(found["b"][0], state["b"][0])
     found["b"], state["b"] = found["b"][1:], state["b"][1:]
     assert found == state
     assert isinstance(found["b"][0]["c"], Counter)
-    assert math.isnan(unpack(pack(math.nan, "x", {}), {}))
-    with pytest.raises(ValueError, match=r"x\.0\.f is function"):
-        pack([{"f": net}], "x", {})
+    assert math.isnan(decode(encode(math.nan, {}), {}))
+    with pytest.raises(ValueError, match="function cannot be saved"):
+        encode([{"f": net}], {})

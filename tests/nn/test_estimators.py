@@ -39,7 +39,7 @@ def make_linear(n_features, n_outputs):
 
 def test_learns_each_task_and_keeps_within_the_radius(shops):
     X, y, shop = shops
-    free = CrossNetRegressor(make_linear, epsilon=math.inf, epochs=60, learning_rate=0.02)
+    free = CrossNetRegressor(make_linear, epsilon=math.inf, **QUICK, optimizer=torch.optim.SGD)
     free.fit(X, y, tasks=shop)
     assert free.score(X, y, tasks=shop) > 0.99
     tied = clone(free).set_params(epsilon=0.2).fit(X, y, tasks=shop)
@@ -73,7 +73,7 @@ def test_is_tuned_like_any_estimator(shops):
     X, y, shop = shops
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(shop=shop)
     mixed = np.random.default_rng(0).permutation(len(X))
-    model = CrossNetRegressor(make_linear, epochs=20, learning_rate=0.05, task_column="shop")
+    model = CrossNetRegressor(make_linear, **QUICK, task_column="shop")
     search = GridSearchCV(model, {"epsilon": [0.0, 10.0]}, cv=2)
     search.fit(frame.iloc[mixed], y[mixed])
     assert search.best_params_ == {"epsilon": 10.0}
@@ -83,7 +83,7 @@ def test_classes_that_a_task_misses(shops):
     X, _, shop = shops
     y = np.where(X[:, 0] > 0, "yes", "no").astype(object)
     y[(shop == "east") & (X[:, 0] > 1)] = "very"
-    model = CrossNetClassifier(epsilon=0.5, epochs=40, learning_rate=0.01).fit(X, y, tasks=shop)
+    model = CrossNetClassifier(epsilon=0.5, **QUICK).fit(X, y, tasks=shop)
     assert list(model.classes_) == ["no", "very", "yes"]
     probabilities = model.predict_proba(X, tasks=shop)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)

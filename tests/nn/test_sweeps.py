@@ -42,26 +42,6 @@ def data():
     }
 
 
-ARGUMENTS = {"batch_size": 8, "epsilons": [0.0, 0.01, 0.1, math.inf]}
-
-
-@pytest.mark.parametrize("optimizer", [sgd, adam])
-def test_stacked_runs_are_those_one_by_one(data, optimizer):
-    arguments = {
-        **ARGUMENTS,
-        "seeds": [0, 5],
-        "baselines": ["spring"],
-        "stiffness": [0.5],
-        "scheduler": lambda made: torch.optim.lr_scheduler.StepLR(made, 1, gamma=0.5),
-    }
-    tables = [
-        sweep(network, data, LOSS, optimizer, 3, stacked=stacked, **arguments)
-        for stacked in (True, False)
-    ]
-    assert len(tables[0]) == 5 * 2 * 3
-    pd.testing.assert_frame_equal(*tables, rtol=2e-4, atol=2e-6)
-
-
 def test_a_run_is_what_fit_gives(data):
     table = sweep(
         network, data, LOSS, sgd, 2, epsilons=[0.05], seeds=[3], batch_size=4, metric="accuracy"
@@ -97,7 +77,7 @@ def test_one_of_each_needs_no_list_and_a_number_of_seeds_is_a_number(data):
 
 
 def test_fine_tuning_starts_from_the_pooled_model(data):
-    table = sweep(network, data, LOSS, sgd, 8, baselines=["pooled", "fine-tuned"], batch_size=8)
+    table = sweep(network, data, LOSS, sgd, 4, baselines=["pooled", "fine-tuned"], batch_size=8)
     scores = table.groupby("method")["score"].mean()
     assert scores["fine-tuned"] < scores["pooled"]
 
@@ -166,32 +146,6 @@ def test_other_folds_are_not_taken_for_these(related, tmp_path):
         select_epsilon(*arguments, **options, random_state=1)
 
 
-class Branching(nn.Module):
-    """Something that a vmap cannot follow."""
-
-    def __init__(self):
-        super().__init__()
-        self.linear = nn.Linear(5, 3)
-
-    def forward(self, x):
-        return self.linear(x if x.abs().max() < 100 else x / 100)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"module": lambda: nn.Sequential(nn.AlphaDropout(0.2), nn.Linear(5, 3))},
-        {"module": Branching},
-        {"scheduler": lambda made: torch.optim.lr_scheduler.ReduceLROnPlateau(made, patience=0)},
-        {"loss": lambda output, target: LOSS(output, target)},
-    ],
-)
-def test_what_cannot_be_stacked_is_run_one_by_one(data, change):
-    arguments = {"module": network, "loss": LOSS, "epsilons": [0.1], "batch_size": 8}
-    arguments |= {"data": data, "optimizer": sgd, "epochs": 2} | change
-    pd.testing.assert_frame_equal(sweep(**arguments), sweep(**arguments, stacked=False))
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -201,9 +155,6 @@ def test_what_cannot_be_stacked_is_run_one_by_one(data, change):
         ({"epsilons": [-1.0]}, "at least 0"),
         ({"baselines": ["federated"]}, "`baselines` may be"),
         ({"test": {}}, "none of 'a'"),
-        ({"stacked": True, "module": with_dropout}, "cannot be stacked: dropout"),
-        ({"stacked": True, "sampling": "proportional"}, "differ in size"),
-        ({"stacked": True, "optimizer": torch.optim.LBFGS}, "mixes parameters"),
     ],
 )
 def test_bad_input(data, change, message):
@@ -213,14 +164,6 @@ def test_bad_input(data, change, message):
     }  # fmt: skip
     with pytest.raises(ValueError, match=message):
         sweep(**(arguments | change))
-
-
-def test_runs_that_diverge_are_noticed(data):
-    with pytest.raises(ValueError, match=r"task 'a' in run \S+ with seed 0, .* Nothing was moved"):
-        sweep(
-            network, data, LOSS, lambda p: torch.optim.SGD(p, lr=1e30), 3,
-            epsilons=[math.inf, 1e30], batch_size=8,
-        )  # fmt: skip
 
 
 @pytest.fixture
@@ -239,7 +182,7 @@ def related():
 @pytest.mark.parametrize("cv", [3, 0.3])
 def test_held_out_rows_choose_a_radius_in_between(related, cv):
     selection = select_epsilon(
-        lambda: nn.Linear(10, 1), related, nn.MSELoss(), lambda p: torch.optim.SGD(p, lr=0.05), 60,
+        lambda: nn.Linear(10, 1), related, nn.MSELoss(), lambda p: torch.optim.SGD(p, lr=0.1), 30,
         epsilons=[0.0, 0.5, math.inf], cv=cv, batch_size=None,
     )  # fmt: skip
     assert selection.epsilon == 0.5

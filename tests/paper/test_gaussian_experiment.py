@@ -69,7 +69,7 @@ def test_claim_2_fails_for_equal_means_only(tmp_path):
 def test_same_seed_same_files(tmp_path):
     for name in ("a", "b"):
         run(SMALL, tmp_path / name)
-        draw(tmp_path / name)
+        draw(tmp_path / name, ["png"])
     for name in ("gaussian.csv", "gaussian.json", "gaussian.png"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 

@@ -41,7 +41,8 @@ def results(accuracies, between=0.1):
         }
         for epsilon, shares in accuracies.items()
     ]
-    return {"path": path, "chosen": {"between": between}}
+    radii = None if between is None else {"art": between, "photo": between}
+    return {"path": path, "chosen": {"between": radii}}
 
 
 USUAL = {0.0: (0.40, 0.50), 0.1: (0.44, 0.55), 1.0: (0.42, 0.58), math.inf: (0.20, 0.40)}

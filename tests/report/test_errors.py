@@ -29,7 +29,7 @@ def changed(content, path, value):
         (
             ["kind"],
             "poem",
-            "results of 'table', version 5 or 'images', version 1; got 'poem', version 5.",
+            "results of 'table', version 5 or 'images', version 2; got 'poem', version 5.",
         ),
         (["kind"], ["table"], "got ['table'], version 5"),
         (["kind"], ..., "got None, version 5"),
@@ -110,8 +110,8 @@ def test_a_page_that_cannot_be_written(tmp_path, capsys):
     (tmp_path / "file").write_text("mine")
     assert main(["report", str(folder), "--out", str(tmp_path / "file" / "page.html")]) == 2
     error = capsys.readouterr().err
-    assert error.startswith("Error: Cannot write the report: ")
-    assert error.endswith("Choose another file with --out.\n")
+    assert error.startswith(f"Error: Cannot write to {tmp_path / 'file' / 'page.html'}: ")
+    assert error.endswith("Choose another folder with --out.\n")
     assert (tmp_path / "file").read_text() == "mine"
 
 

@@ -75,7 +75,7 @@ def test_results_beside_those_of_the_paper(images_page, tmp_path):
 @pytest.mark.parametrize("epsilon", [0.0, "inf"])
 def test_bands_stay_within_0_and_1_and_names_clear_of_the_curve(tmp_path, epsilon):
     content = images_results()
-    content["chosen"]["epsilon"] = epsilon
+    content["chosen"]["epsilons"] = {"Art": epsilon, "Clipart": epsilon}
     for point in content["path"]:
         point["test"]["std"] = 0.95
     chart = page_of(tmp_path, content).charts_of("against the radius")[0]
@@ -91,7 +91,7 @@ def test_bands_stay_within_0_and_1_and_names_clear_of_the_curve(tmp_path, epsilo
 def test_one_radius_one_seed_and_no_extras(tmp_path):
     content = images_results(radii=[0.1])
     content["path"][0]["test"]["std"] = content["chosen"]["test"]["std"] = None
-    content["chosen"] |= {"epsilon": 0.1, "between": None}
+    content["chosen"] |= {"epsilons": {"Art": 0.1, "Clipart": 0.1}, "between": None}
     content["comparison"] = content["mistakes"] = []
     for name in ("reported", "improvement", "baselines", "reliability"):
         del content[name]

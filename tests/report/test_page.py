@@ -20,9 +20,10 @@ HOSTILE = "</script><script>alert(1)</script><b>"
 
 
 def replaced(content, old, new):
-    """Replace a string wherever it is in results, keys excepted."""
+    """Replace a string wherever it is in results."""
     if isinstance(content, dict):
-        return {key: replaced(value, old, new) for key, value in content.items()}
+        pairs = content.items()
+        return {new if key == old else key: replaced(value, old, new) for key, value in pairs}
     if isinstance(content, list):
         return [replaced(value, old, new) for value in content]
     return new if content == old else content

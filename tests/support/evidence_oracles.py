@@ -7,7 +7,8 @@ from scipy.linalg import block_diag, null_space
 from scipy.stats import multivariate_normal
 
 from crosslearning.convex.evidence.laplace import new_tasks
-from crosslearning.convex.sums.rows import GLMRows, Moments
+from crosslearning.convex.families import Gaussian
+from crosslearning.convex.sums.rows import GLMRows
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,10 @@ class Rows:
 
     @property
     def moments(self):
-        return Moments.of_rows(
-            self.X, self.y, self.weights, self.tasks, self.n_tasks, intercept=True
-        )
+        weights = self.weights
+        return glm_rows(
+            self.X, self.y, self.tasks, self.n_tasks, Gaussian(), weights=weights
+        ).moments()
 
 
 def weighted_rows(seed, **kinds):
@@ -98,8 +100,14 @@ def em_step(rows, Sigma, sigma2, tau2, flat):
 
 def new_tasks_of(rows, fit):
     """Posterior of tasks that were not in a fit by evidence."""
-    unseen = fit.task_covariance + fit.center_covariance
-    return new_tasks(rows, fit.center, unseen, fit.noise_variance)
+    unseen = fit.task_covariance + fit.posterior.center_covariance
+    mode, _ = new_tasks(rows, fit.center, unseen, fit.noise_variance)
+    return mode.means[0], mode.covariances[0]
+
+
+def level_variances(fit):
+    """Diagonals of the covariances of each level, tasks first."""
+    return np.einsum("ljj->lj", fit.level_covariances)
 
 
 def glm_rows(X, y, tasks, n_tasks, family, *, weights=None, offset=None, intercept=True):

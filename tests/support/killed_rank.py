@@ -80,6 +80,7 @@ def main(folder, epochs):
     if rank == 0:
         (folder / "steps.json").write_text(json.dumps([int(start), steps]))
     dist.destroy_process_group()
+    os._exit(0)  # after a restart, torch at times aborts in its destructors
 
 
 if __name__ == "__main__":

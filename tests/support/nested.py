@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 
 from crosslearning.convex.evidence.marginal import Hierarchy
-from crosslearning.convex.sums.rows import Moments
+from crosslearning.convex.families import Gaussian
+from tests.support.evidence_oracles import glm_rows
 
 
 class NestedRows:
@@ -36,9 +37,8 @@ class NestedRows:
 
     @property
     def moments(self):
-        ones = np.ones(len(self.y))
         n_tasks = len(self.parent)
-        return Moments.of_rows(self.X, self.y, ones, self.tasks, n_tasks, intercept=True)
+        return glm_rows(self.X, self.y, self.tasks, n_tasks, Gaussian()).moments()
 
     @property
     def hierarchy(self):

@@ -13,7 +13,8 @@ def regression():
 
 @pytest.fixture(scope="session")
 def binary():
-    return fit_table(classes(["few", "many"]), task="shop", target="sales", base="linear", folds=2)
+    given = {"task": "shop", "target": "sales", "base": "linear", "folds": 2, "features": ["price"]}
+    return fit_table(classes(["few", "many"]), **given)
 
 
 @pytest.fixture

@@ -28,8 +28,10 @@ FRAMES = {"numbers": shops, "classes": with_classes, "counts": with_counts}
 @pytest.fixture(scope="module", params=FRAMES)
 def fit(request):
     frame = FRAMES[request.param]()
-    base = "splines" if request.param == "numbers" else "linear"
-    return request.param, frame, fit_table(frame, task="shop", target="sales", base=base, folds=2)
+    family = {"numbers": "gaussian", "counts": "poisson"}.get(request.param, "auto")
+    given = {"task": "shop", "target": "sales", "folds": 2, "family": family}
+    given |= {"base": "splines" if request.param == "numbers" else "linear"}
+    return request.param, frame, fit_table(frame, **given)
 
 
 def test_effects_are_averages_over_rows(fit):

@@ -81,11 +81,10 @@ def test_a_cluster_gives_what_chunks_give_though_a_worker_is_killed(tmp_path, cl
 @pytest.mark.parametrize(("parts", "kind"), [(1, "number"), (20, "number"), (7, "class")])
 def test_partitions_do_not_matter(tmp_path, parts, kind):
     frame = shops(300, 6) if kind == "number" else sold("two", 200, 4)
-    chunks = fit_files(written(frame, tmp_path / "data"), task="shop", target="sales", folds=2)
+    given = {"task": "shop", "target": "sales", "folds": 2, "features": ["size", "age"]}
+    chunks = fit_files(written(frame, tmp_path / "data"), **given)
     with dask.config.set(scheduler="synchronous"):
-        model = fit_table(
-            partitioned(frame, tmp_path, parts=parts), task="shop", target="sales", folds=2
-        )
+        model = fit_table(partitioned(frame, tmp_path, parts=parts), **given)
     assert_same(chunks, model, 1e-8 if kind == "number" else 1e-6)
     assert scores(model) == pytest.approx(scores(chunks), rel=1e-8)
 
@@ -93,10 +92,11 @@ def test_partitions_do_not_matter(tmp_path, parts, kind):
 def test_empty_files_do_not_matter(tmp_path):
     frame = sold("two", 120, 3)
     folder = written(frame, tmp_path / "data")
-    chunks = fit_files(folder, task="shop", target="sales", folds=2)
+    given = {"task": "shop", "target": "sales", "folds": 2, "features": ["size"]}
+    chunks = fit_files(folder, **given)
     frame.iloc[:0].to_parquet(folder / "empty.parquet")
     with dask.config.set(scheduler="synchronous"):
-        assert_same(chunks, cluster.fit_files(folder, task="shop", target="sales", folds=2), 1e-6)
+        assert_same(chunks, cluster.fit_files(folder, **given), 1e-6)
     assert cluster.fit_table is fit_table
 
 

@@ -63,10 +63,11 @@ def test_scikit_learn_checks(estimator, check):
 
 
 def rows_for(kind):
-    """Features with gaps, a category and useless columns; targets or classes; shops."""
+    """Features with gaps, of numbers a category, and useless columns; targets; shops."""
     frame = shops()
     y = frame.pop("sales")
     if kind is CrossClassifier:
+        frame = frame.drop(columns="kind")
         y = pd.Series(np.where(y > y.median(), "10", "9"), name="sold")
     return frame.drop(columns="shop"), y, frame["shop"]
 
@@ -175,6 +176,7 @@ def test_intervals(fitted):
 
 def test_quantiles():
     X, y, shop = rows_for(CrossRegressor)
+    X = X[["price"]]
     model = CrossRegressor(**QUICK, family="quantile", quantile=0.9).fit(X, y, tasks=shop)
     predictions = model.predict(X, tasks=shop)
     assert 0.8 < np.mean(y <= predictions) <= 0.97
@@ -281,9 +283,9 @@ def test_saved_and_loaded(kind, fitted, tmp_path):
 
 
 def test_a_table_that_was_fitted_otherwise_can_be_loaded(fitted, tmp_path):
-    X, y, shop = rows_for(CrossClassifier)
+    _, y, _ = rows_for(CrossClassifier)
     fitted[CrossRegressor].save(tmp_path)  # whose parameters do not apply to the next fit
-    frame = X.assign(shop=shop, sold=y)
+    frame = shops().drop(columns="sales").assign(sold=y)
     fit_table(frame, task="shop", target="sold", **FIRST).save(tmp_path)
     model = crosslearning.load(tmp_path)
     assert model.feature_names_in_.tolist() == ["price", "kind"]
@@ -333,6 +335,15 @@ def test_errors_name_the_parameter(parameters, message):
     X, y, shop = rows_for(CrossRegressor)
     with pytest.raises(ValueError, match=message):
         CrossRegressor(**parameters).fit(X, y, tasks=shop)
+
+
+def test_text_is_no_target_of_a_regression():
+    X, y, shop = rows_for(CrossClassifier)
+    message = "The target 'sold' must hold numbers; got 'few'. Convert it to numbers, or use Cross"
+    with pytest.raises(ValueError, match=message):
+        CrossRegressor().fit(X, y.replace({"9": "few"}), tasks=shop)
+    with pytest.raises(ValueError, match="`y` must hold numbers; got 'few'"):
+        CrossRegressor().fit(X, y.replace({"9": "few"}).to_numpy(), tasks=shop)
 
 
 def test_errors_about_tasks(fitted):

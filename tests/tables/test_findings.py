@@ -87,7 +87,8 @@ def test_listed_coefficients_of_classes_and_of_axes():
     rng = np.random.default_rng(0)
     wide = pd.DataFrame(rng.normal(size=(40, 50))).add_prefix("x")
     wide = wide.assign(y=wide["x0"], g=np.repeat(list("ab"), 20))
-    model = fit_table(wide, task="g", target="y", base="linear", epsilon=10.0, folds=2)
+    quick = {"base": "linear", "folds": 2, "family": "gaussian"}
+    model = fit_table(wide, task="g", target="y", **quick, epsilon=10.0)
     own = _listed(model).loc[wide["g"]].to_numpy()
     said = np.sum(model.encoder.encode(wide) * own[:, :-1], axis=1) + own[:, -1]
     np.testing.assert_allclose(said, model.predict(wide)["prediction"], rtol=1e-8, atol=1e-8)

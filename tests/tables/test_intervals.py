@@ -31,7 +31,9 @@ def counts(rng, n=8_400, tasks=12):
 @pytest.fixture(scope="module", params=[prices, counts])
 def fit(request):
     frame = request.param(np.random.default_rng(0))
-    model = fit_table(frame.head(TRAINED), task="shop", target="y", base="linear")
+    family = {prices: "gamma", counts: "poisson"}[request.param]
+    given = {"task": "shop", "target": "y", "base": "linear", "family": family, "folds": 3}
+    model = fit_table(frame.head(TRAINED), **given)
     return model, frame.iloc[TRAINED:]
 
 

@@ -307,6 +307,9 @@ def test_ids_of_groups_are_pointed_out():
     notes = remarks(frame, features_of(frame, settings), settings)
     assert [note.split()[1] for note in notes] == ["year", "customer_id", "PCP_ID"]
     assert "looks like a time: rows were held out at random" in notes[0]
+    grouped = FitSettings(task="g", target="y", group="class_id")
+    notes = remarks(frame, features_of(frame, grouped), grouped)
+    assert "looks like a time: rows were held out by class_id" in notes[0]
     assert column_of(pd.Series(rows * 7919 % 99991, name="rowId")).reason == "it numbers the rows"
     assert column_of(pd.Series(rows, name="row"), "number").reason == ""
 

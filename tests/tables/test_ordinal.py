@@ -15,7 +15,7 @@ GRADES = ["poor", "fair", "good"]  # not in the order of the alphabet
 GIVEN = {"task": "shop", "target": "rating", "folds": 2, "base": "linear", "time_budget": 600.0}
 
 
-def ratings(n=120, seed=0):
+def ratings(n=90, seed=0):
     rng = np.random.default_rng(seed)
     shop, x = rng.integers(3, size=n), rng.normal(size=n)
     score = 2.0 * x + np.linspace(-1.5, 1.5, 3)[shop] + rng.logistic(size=n)

@@ -91,7 +91,7 @@ def test_terminal_and_page_say_which_quantile(fitted):
 
 def test_the_median_with_curves_but_neither_trees_nor_blends():
     given = {"task": "g", "target": "y", "family": "quantile", "folds": 2, "time_budget": np.inf}
-    model = fit_table(skewed(80, 0), **given)
+    model = fit_table(skewed(80, 0).query("g < 3"), **given)
     assert model.quantile == 0.5
     names = {m["name"] for m in model.results["models"]}
     assert {"cross-quantile-splines", "pooled-quantile-splines"} < names

@@ -81,7 +81,7 @@ def test_a_new_task_is_predicted_by_trees_without_the_task():
 
 @pytest.mark.parametrize("kind", ["numbers", "three"])
 def test_trees_are_averaged_over_folds_of_few_rows_and_over_sizes_for_classes(monkeypatch, kind):
-    rows = steps(kind=kind)
+    rows = steps(kind=kind, n_rows=80 if kind == "numbers" else 40)
     splits = splits_of(rows.codes, 4, 0)
     n_models, predictions = [], []
     for most in (0, len(rows.y)):
@@ -102,8 +102,9 @@ def test_trees_are_averaged_over_folds_of_few_rows_and_over_sizes_for_classes(mo
 @pytest.mark.parametrize("kind", ["numbers", "two"])
 def test_trees_are_chosen_saved_and_loaded(tmp_path, kind):
     frame = table(steps(kind=kind))
-    given = {"kind": "classification"} if kind == "two" else {}
-    model = fit_table(frame, task="g", target="y", time_budget=np.inf, **given)
+    given = {"kind": "classification"} if kind == "two" else {"family": "gaussian"}
+    given |= {"base": "boosting", "time_budget": np.inf, "folds": 4}
+    model = fit_table(frame, task="g", target="y", **given)
     assert "cross-trees" in {part.name for part in model.findings.chosen_model.parts}
     new = pd.DataFrame({"x": [0.0, 0.0, 0.0], "g": ["t0", "t3", "unknown"]})
     predictions = model.predict(new)

@@ -39,7 +39,7 @@ def trials(**errors):
     def choice(some):
         return best_choice(some, scores.of([c.name for c in some]))
 
-    return Trials(tried, scores, scores, choices(tried, choice))
+    return Trials(tried, scores, scores, choices(tried, choice), baseline=-np.inf)
 
 
 def comparison_of(made):

@@ -18,9 +18,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: 0, 2 for an error, 130 for Ctrl-C."""
     try:
         from crosslearning.cli.app import run
+
+        return run(arguments)
     except ModuleNotFoundError as error:
         if str(error.name).startswith("crosslearning"):
             raise  # a broken installation, not a missing extra
-        sys.stderr.write(f"Error: {missing('The command crosslearning', str(error.name))}\n")
+        sys.stderr.write(f"Error: {missing('This command', str(error.name))}\n")
         return 2
-    return run(arguments)

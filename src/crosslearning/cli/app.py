@@ -11,11 +11,10 @@ import typer
 
 import crosslearning
 from crosslearning.cli import demo, reproduce
-from crosslearning.cli.common import AsJson, Formats, Quiet, show_help_if_alone
+from crosslearning.cli.common import AsJson, Formats, Quiet, show_help_if_alone, writing
 from crosslearning.cli.fit import fit
 from crosslearning.cli.images import train
 from crosslearning.cli.predict import export, predict
-from crosslearning.extras import missing
 
 # The base class of typer's own errors, wherever this version defines it.
 _CommandError: type[Exception] = typer.BadParameter.__mro__[2]
@@ -73,12 +72,8 @@ def report(
     """
     from crosslearning.report import write
 
-    try:
+    with writing(out or folder):
         page = write(folder, out=out, formats=formats or ())
-    except OSError as error:
-        raise OSError(
-            f"Cannot write the report: {error}. Choose another file with --out."
-        ) from error
     if as_json:
         typer.echo(json.dumps({"report": str(page)}))
     elif not quiet:
@@ -98,10 +93,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         path = context.command_path if context else "crosslearning"
         message = error.format_message()  # type: ignore[attr-defined]
         return _fail(f"{message.rstrip('.?')}. See `{path} --help`.")
-    except ModuleNotFoundError as error:
-        if str(error.name).startswith("crosslearning"):
-            raise  # a broken installation, not a missing extra
-        return _fail(str(missing("This command", str(error.name))))
+    except ModuleNotFoundError:
+        raise  # `main` says what to install
     except (ValueError, OSError, ImportError) as error:
         return _fail(str(error))
     return code if isinstance(code, int) else 0

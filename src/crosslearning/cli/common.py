@@ -5,22 +5,19 @@ from __future__ import annotations
 import inspect
 import tomllib
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, Field, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from crosslearning.tables.settings import FitSettings, checked
 
-if TYPE_CHECKING:
-    from rich.progress import Progress
-
 Command = Callable[..., None]
-_FIT_OPTIONS = {option.metadata["flag"] or option.name: option for option in fields(FitSettings)}
+FIT_OPTIONS = {option.metadata["flag"] or option.name: option for option in fields(FitSettings)}
 
 
 class Format(StrEnum):
@@ -92,12 +89,8 @@ def _is_list(option: Field[Any]) -> bool:
     return str(option.type).startswith("tuple")
 
 
-def fit_parameters() -> list[inspect.Parameter]:
-    """Return the settings of a fit as parameters that Typer understands."""
-    return [_parameter(*item) for item in _FIT_OPTIONS.items()]
-
-
-def _parameter(flag: str, option: Field[Any]) -> inspect.Parameter:
+def fit_parameter(flag: str, option: Field[Any]) -> inspect.Parameter:
+    """Return a setting of a fit as a parameter that Typer understands."""
     about, kind, default = option.metadata, get_type_hints(FitSettings)[option.name], option.default
     if _is_list(option):
         kind, default = list[str] | None, MISSING if default is MISSING else None
@@ -129,8 +122,8 @@ def options_from_file(context: typer.Context, path: Path | None) -> Path | None:
         raise ValueError(
             f"{path} must hold options of the command; {unknown[0]!r} is not one. See --help."
         )
-    for name in values.keys() & _FIT_OPTIONS.keys():
-        values[name] = checked(_FIT_OPTIONS[name], values[name])
+    for name in values.keys() & FIT_OPTIONS.keys():
+        values[name] = checked(FIT_OPTIONS[name], values[name])
     context.default_map = {names[name]: value for name, value in values.items()}
     return path
 
@@ -138,7 +131,7 @@ def options_from_file(context: typer.Context, path: Path | None) -> Path | None:
 def fit_options(values: dict[str, Any]) -> dict[str, Any]:
     """Name options as a fit does; split lists of columns, but not of tasks, at commas."""
     options = {}
-    for flag, option in _FIT_OPTIONS.items():
+    for flag, option in FIT_OPTIONS.items():
         value = values[flag]
         if _is_list(option) and value is not None and flag != "task":
             value = [name.strip() for item in value for name in item.split(",")]
@@ -148,7 +141,7 @@ def fit_options(values: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def spinner(*, show: bool) -> Iterator[Callable[..., object]]:
+def spinner(*, show: bool) -> Iterator[Callable[..., None]]:
     """Show the current step, its progress and the elapsed time on a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -160,19 +153,33 @@ def spinner(*, show: bool) -> Iterator[Callable[..., object]]:
     with Progress(*columns, console=console, transient=True, disable=disable) as progress:
         step = progress.add_task("", total=None)
 
-        def say(text: str, share: float | None = None) -> None:
-            advance = {} if share is None else {"total": 1.0, "completed": share}
-            progress.update(step, description=text, **advance)  # type: ignore[arg-type]
+        def say(text: str, done: float | None = None, total: float = 1.0) -> None:
+            progress.update(
+                step, description=text, completed=done, total=None if done is None else total
+            )
 
         yield say
 
 
-def progress_bars(*, show: bool) -> Progress:
-    """Progress bars on standard error that vanish when done."""
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print names in a first column, and numbers on their right."""
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.table import Table
 
-    return Progress(console=Console(stderr=True), disable=not show, transient=True)
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for number, title in enumerate(columns):
+        if number:
+            table.add_column(title, justify="right", no_wrap=True)
+        else:
+            table.add_column(title, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    Console(highlight=False, markup=False).print(table)  # names may contain brackets
+
+
+def print_fact(name: str, text: object, width: int = 0) -> None:
+    """Print what something is, after its name."""
+    typer.echo(typer.style(f"{name:<{width}}  ", bold=True) + str(text))
 
 
 @contextmanager

@@ -7,18 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from crosslearning.cli.common import (
-    AsJson,
-    Quiet,
-    one_of,
-    show_help_if_alone,
-    spinner,
-    warnings_in_a_line,
-    writing,
-)
-from crosslearning.cli.images import describe, require_torch
+from crosslearning.cli import common
+from crosslearning.cli.common import AsJson, Quiet, one_of
+from crosslearning.cli.images import step
+from crosslearning.extras import require
 
-Say = Callable[[str], object]
+Say = Callable[..., None]
 data_app = typer.Typer()
 
 _SETTINGS: dict[str, Any] = {
@@ -43,11 +37,11 @@ def demo(
     icons at several radii, computes the error of two Gaussian means, and writes one report about
     all three.
     """
-    require_torch()
+    require("The demo", "torch")
     from crosslearning import report
 
     shown = not (quiet or as_json)
-    with spinner(show=shown) as say, warnings_in_a_line():
+    with common.spinner(show=shown) as say, common.warnings_in_a_line():
         learned = {
             "schools": _schools(out / "1-schools", seed, say),
             "pictures": _pictures(out / "2-pictures", seed, say),
@@ -58,7 +52,9 @@ def demo(
     if as_json:
         typer.echo(json.dumps({**learned, "report": str(page)}, indent=2))
     elif shown:
-        _print(learned, page)
+        for name, sentence in learned.items():
+            common.print_fact(name.capitalize(), f"{sentence}\n")
+        common.print_fact("Report", page)
 
 
 def _schools(folder: Path, seed: int, say: Say) -> str:
@@ -84,7 +80,6 @@ def _schools(folder: Path, seed: int, say: Say) -> str:
 def _pictures(folder: Path, seed: int, say: Say) -> str:
     """Say how many of 100 test pictures, 25 of each kind, each training names correctly."""
     from crosslearning.datasets import load_pictures32
-    from crosslearning.evaluation.numbers import radius_name
     from crosslearning.images import TrainingSettings, train
 
     settings = TrainingSettings(**_SETTINGS, seeds=(seed,))
@@ -98,16 +93,15 @@ def _pictures(folder: Path, seed: int, say: Say) -> str:
         folder,
         settings,
         name="pictures32",
-        progress=lambda now: say(f"Pictures: {describe(now)}"),
+        progress=lambda now: say(*step(now)),
         command=f"crosslearning train pictures32 {options} --seed {seed}",
     )
-    by_method = {row["method"]: row for row in results["comparison"]}
-    named = {method: f"{100 * row['test']['mean']:.0f}" for method, row in by_method.items()}
+    named = {row["method"]: f"{100 * row['test']['mean']:.0f}" for row in results["comparison"]}
     return (
         "Of 100 pictures that were not trained on, 25 photographs, 25 sketches, 25 emoji and 25 "
         f"icons, one network for all names {named['pooled']} correctly, a network for each kind "
-        f"{named['separate']}, and networks within ε = {radius_name(by_method['cross']['epsilon'])}"
-        f" of a common centre {named['cross']}, in one run with ε chosen on other pictures."
+        f"{named['separate']}, and networks within ε of a common centre {named['cross']}, in one "
+        "run with ε chosen on other pictures."
     )
 
 
@@ -123,21 +117,10 @@ def _means(folder: Path, seed: int, say: Say) -> str:
     )
 
 
-def _print(learned: dict[str, str], page: Path) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(highlight=False, markup=False)
-    for name, sentence in learned.items():
-        console.print(Text.assemble((f"{name.capitalize()}  ", "bold"), sentence), "")
-    # Soft wrapping keeps the path in one piece.
-    console.print(Text.assemble(("Report  ", "bold"), str(page)), soft_wrap=True)
-
-
 @data_app.callback(invoke_without_command=True, epilog="Example: crosslearning data list")
 def data(context: typer.Context) -> None:
     """List or export the packaged data sets."""
-    show_help_if_alone(context)
+    common.show_help_if_alone(context)
 
 
 @data_app.command("list", epilog="Example: crosslearning data list --json")
@@ -149,14 +132,9 @@ def list_(as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps(data_sets, indent=2))
         return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("Name", "Rows", "Tasks", "Licence", box=None)
-    for row in data_sets:
-        tasks = f"{row['tasks']} ({row['task']})"
-        table.add_row(row["name"], f"{row['rows']:,}", tasks, row["licence"])
-    Console().print(table, highlight=False)
+    for one in data_sets:
+        size = f"{one['rows']:,} rows, {one['tasks']} tasks ({one['task']})"
+        common.print_fact(one["name"], f"{size}; {one['licence']}", width=10)
 
 
 @data_app.command(
@@ -190,7 +168,7 @@ def export(
     """
     from crosslearning.datasets.export import export as write
 
-    with writing(folder, option=""):
+    with common.writing(folder, option=""):
         path = write(name, folder, file_format)
     if as_json:
         typer.echo(json.dumps({"name": name, "path": str(path)}))

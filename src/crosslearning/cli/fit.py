@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from crosslearning.tables import TableModel
 
 
-@common.with_options(common.fit_parameters(), after=1)
+@common.with_options(starmap(common.fit_parameter, common.FIT_OPTIONS.items()), after=1)
 def fit(
     table: Annotated[
         str,

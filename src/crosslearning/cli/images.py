@@ -8,17 +8,16 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crosslearning.cli.common import AsJson, Quiet, progress_bars, with_options, writing
-from crosslearning.extras import missing
+from crosslearning.cli.common import AsJson, Quiet, spinner, with_options, writing
+from crosslearning.extras import require
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
     from torch.distributed.device_mesh import DeviceMesh
 
     from crosslearning.datasets import ImageData
@@ -118,19 +117,26 @@ def train(
             help="Also train pooled (shared BatchNorm), FedBN, FedPer, springs and fine-tuned.",
         ),
     ] = False,
+    epsilon_by: Annotated[
+        str,
+        typer.Option(
+            metavar="[domain|all]",
+            help="Choose the best radius for each domain, or one for all, as in the paper.",
+        ),
+    ] = "domain",
     seeds: Seeds = 1,
     out: Out = Path("crosslearning-train"),
     **shared: Any,
 ) -> None:
     """Train one network per image domain, all within a radius of a common centre.
 
-    The radius is chosen on validation images and scored on test images. The defaults, a small
-    convolutional network with BatchNorm, images of 64 by 64 pixels and 12 epochs, take minutes for
-    a few thousand images. --backbone trains linear heads on frozen features of 224 by 224 pixels.
-    An interrupted run resumes where it stopped. The networks are saved in OUT/models, and the
-    report is OUT/report.html. Under torchrun the domains are spread over its processes.
+    Radii are chosen by the log loss on validation images, and scored on test images. The defaults,
+    a small convolutional network with BatchNorm, images of 64 by 64 pixels and 12 epochs, take
+    minutes for a few thousand images. --backbone trains linear heads on frozen features of 224 by
+    224 pixels. An interrupted run resumes where it stopped. The networks are saved in OUT/models,
+    and the report is OUT/report.html. Under torchrun the domains are spread over its processes.
     """
-    require_torch()
+    require("Training networks", "torch")
     from crosslearning.images import TrainingSettings
     from crosslearning.images import train as run
 
@@ -139,6 +145,7 @@ def train(
         backbone=backbone,
         image_size=sizes[backbone is not None],
         baselines=baselines,
+        epsilon_by=epsilon_by,
     )
     sweep(run, options.configure(base, seeds), images, options, out)
 
@@ -163,6 +170,7 @@ def office_home(
     sketches, emoji and icons of 32 things, in about half an hour of processor time. An
     interrupted run resumes where it stopped.
     """
+    require("Training networks", "torch")
     from crosslearning.paper.office_home import run, shipped_config
 
     options = ImageOptions(**shared)
@@ -186,7 +194,6 @@ def sweep(
     out: Path,
 ) -> None:
     """Load images, train, draw, and print."""
-    require_torch()
     if images == _PICTURES and options.skip_unreadable:
         raise ValueError("--skip-unreadable needs a folder of images. Omit it.")
     from crosslearning import report
@@ -196,14 +203,19 @@ def sweep(
     with _connected():
         ranks = Ranks(_mesh(1), 1)
         shown = ranks.is_first and not (options.quiet or options.as_json)
-        with ranks.first_alone(), progress_bars(show=shown) as bars:
-            data = _load(images, settings.image_size, options.skip_unreadable, bars)
+        with ranks.first_alone(), spinner(show=shown) as say:
+            data = _load(images, settings.image_size, options.skip_unreadable, say)
         if shown:
-            image_tables.print_counts(settings, data)
-        about = {"name": Path(images).name, "command": shlex.join(["crosslearning", *sys.argv[1:]])}
-        with progress_bars(show=shown) as bars, writing(out):
-            mesh = _mesh(len(data.domains))
-            results = train(data, out, settings, progress=_show(bars), mesh=mesh, **about)
+            counts = data.counts().sum()
+            domains = ", ".join(f"{domain} {counts[domain]:,}" for domain in data.domains)
+            typer.echo(f"{len(data):,} images of {len(data.categories)} categories: {domains}")
+        about: dict[str, Any] = {
+            "name": Path(images).name,
+            "command": shlex.join(["crosslearning", *sys.argv[1:]]),
+        }
+        with spinner(show=shown) as say, writing(out):
+            about |= {"progress": lambda now: say(*step(now)), "mesh": _mesh(len(data.domains))}
+            results = train(data, out, settings, **about)
     if not ranks.is_first:
         return
     with writing(out):
@@ -213,12 +225,6 @@ def sweep(
         typer.echo(json.dumps({k: v for k, v in results.items() if k not in _LONG}, indent=2))
     elif shown:
         image_tables.print_results(results, out)
-
-
-def require_torch() -> None:
-    """Fail early, with what to install, if torch is missing."""
-    if find_spec("torch") is None:
-        raise missing("Training networks", "torch")
 
 
 @contextmanager
@@ -268,15 +274,11 @@ def _radii(texts: list[str]) -> tuple[tuple[float, ...], dict[str, float | None]
     return radii, {chosen or "*": None, **others} if any(names) else None
 
 
-def _load(images: str, size: int, skip_unreadable: bool, bars: "Progress") -> "ImageData":
+def _load(images: str, size: int, skip_unreadable: bool, say: Callable[..., None]) -> "ImageData":
     from crosslearning.datasets import ImageData, load_pictures32
     from crosslearning.images import ImageDomains
 
-    task = bars.add_task("Reading images", total=None, visible=False)
-
-    def show(done: int, total: int) -> None:
-        bars.update(task, completed=done, total=total, visible=done < total)
-
+    show = partial(say, "Reading images")
     if images == _PICTURES:
         data: ImageData = load_pictures32()
     else:
@@ -285,25 +287,13 @@ def _load(images: str, size: int, skip_unreadable: bool, bars: "Progress") -> "I
     return data
 
 
-def _show(bars: "Progress") -> Callable[[dict[str, Any]], None]:
-    """Show the progress of a sweep."""
-    task = bars.add_task("Training", total=None)
-
-    def show(now: dict[str, Any]) -> None:
-        if "embedded" in now:
-            done, total = now["embedded"], now["images"]
-            bars.update(task, completed=done, total=total, description="Features of images")
-            return
-        done, total = (now["run"] - 1) * now["epochs"] + now["epoch"], now["runs"] * now["epochs"]
-        bars.update(task, completed=done, total=total, description=describe(now))
-
-    return show
-
-
-def describe(now: dict[str, Any]) -> str:
-    """Describe the current run and epoch of a sweep."""
+def step(now: dict[str, Any]) -> tuple[str, int, int]:
+    """Describe the current step of a sweep, and count the steps that are done, and all."""
     from crosslearning.evaluation.numbers import radius_name
 
+    if "embedded" in now:
+        return "Features of images", now["embedded"], now["images"]
+    run, runs, epoch, epochs = (now[name] for name in ("run", "runs", "epoch", "epochs"))
     which = f"{now.get('baseline') or 'ε = ' + radius_name(now['epsilon'])}, seed {now['seed']}"
-    run = f"Run {now['run']} of {now['runs']} ({which})"
-    return f"{run}, epoch {now['epoch']} of {now['epochs']}"
+    text = f"Run {run} of {runs} ({which}), epoch {epoch} of {epochs}"
+    return text, (run - 1) * epochs + epoch, runs * epochs

@@ -6,12 +6,13 @@ import json
 import os
 import sys
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crosslearning.cli.common import Quiet, progress_bars, warnings_in_a_line, writing
+from crosslearning.cli.common import Quiet, spinner, warnings_in_a_line, writing
 from crosslearning.wording import listed
 
 if TYPE_CHECKING:
@@ -141,13 +142,8 @@ def _predict_images(
     """Predict images, with a progress bar."""
     from crosslearning.images import predict
 
-    with progress_bars(show=not hidden) as bars:
-        bar = bars.add_task("Predicting", total=None)
-
-        def show(done: int, total: int) -> None:
-            bars.update(bar, completed=done, total=total)
-
-        return predict(folder, images, task=task, top=top, progress=show)
+    with spinner(show=not hidden) as say:
+        return predict(folder, images, task=task, top=top, progress=partial(say, "Predicting"))
 
 
 @contextmanager

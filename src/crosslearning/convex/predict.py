@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,8 @@ _COVERAGES = (0.5, 0.8, 0.9, 0.95)
 _FEWEST = 40  # rows of a group: fewer have no quantiles that 95 % lie between
 _N_GROUPS = (1, 2, 4, 8, 16, 32)
 _MOST_ERRORS = 2001
+
+HeldOut = tuple[Array, Array, Array]  # targets, predictions, and standard deviations of these
 
 
 def linear_scores(attributes: Mapping[str, Any], X: Array, codes: Indices) -> Array:
@@ -169,44 +171,21 @@ def _chunks(n_rows: int) -> Iterator[slice]:
     return (slice(start, start + _AT_ONCE) for start in range(0, n_rows, _AT_ONCE))
 
 
-def central_interval(
-    family: OneScore, mean: Array, sd: Array, dispersion: float, coverage: float
-) -> tuple[Array, Array]:
-    """Lower and upper end; of counts and positive targets by matching the first two moments.
-
-    `mean` and `sd` are those of the targets. Both tails have the same probability.
-    """
-    levels = np.array([[0.5 * (1.0 - coverage)], [0.5 * (1.0 + coverage)]])
-    lower, upper = family.quantiles(mean, sd, dispersion, levels)
-    return lower, upper
-
-
 def possible_ends(family: Family, lower: Array, upper: Array) -> tuple[Array, Array]:
     """Return ends that such targets can have: not negative, whole counts."""
     return family.possible_ends(lower, upper) if isinstance(family, OneScore) else (lower, upper)
 
 
-def summary(errors: Array, weights: Array) -> Array:
-    """Quantiles of weighted errors, at most 2,001 of them."""
-    used = weights > 0
-    levels = np.linspace(0.0, 1.0, min(int(used.sum()), _MOST_ERRORS))
-    return np.asarray(
-        np.quantile(errors[used], levels, weights=weights[used], method="inverted_cdf")
-    )
+def summary(errors: Array) -> Array:
+    """Quantiles of errors, at most 2,001 of them."""
+    levels = np.linspace(0.0, 1.0, min(len(errors), _MOST_ERRORS))
+    return np.asarray(np.quantile(errors, levels, method="inverted_cdf"))
 
 
 def conformal_quantile(errors: Array, coverage: float) -> float:
     """Return the split-conformal quantile of absolute errors."""
     rank = min(int(np.ceil(coverage * (len(errors) + 1))), len(errors))
     return float(np.sort(errors)[rank - 1])
-
-
-class HeldOut(NamedTuple):
-    """Targets of held-out rows, their predictions, and the standard deviations of these."""
-
-    y: Array
-    means: Array
-    sds: Array
 
 
 @dataclass(frozen=True)
@@ -282,9 +261,7 @@ class Residuals:
         return np.interp(mean, self.predictions, values)
 
 
-def calibrated(
-    splits: list[tuple[Array, Array, Array]], least: float
-) -> tuple[Residuals, list[Coverage]]:
+def calibrated(splits: list[HeldOut], least: float) -> tuple[Residuals, list[Coverage]]:
     """Group held-out rows so that intervals are best; and the coverage of these, by level.
 
     `splits` are the targets, predictions and predicted standard deviations of each. Intervals of a
@@ -292,13 +269,12 @@ def calibrated(
     compared by the interval score: width, and 2 / (1 - coverage) times the distance of a target
     outside.
     """
-    held_out = [HeldOut(*split) for split in splits]
-    everything = _joined(held_out)
-    if len(held_out) < 2:
+    everything = _joined(splits)
+    if len(splits) < 2:
         return Residuals.of(*everything, 1, symmetric=True), []
-    n_others = len(everything.y) - max(len(split.y) for split in held_out)
+    n_others = len(everything[0]) - max(len(y) for y, _, _ in splits)
     groupings = [(1, True), *((n, False) for n in _N_GROUPS if n * _FEWEST <= n_others)]
-    checks = [_checked(held_out, least, n, symmetric=symmetric) for n, symmetric in groupings]
+    checks = [_checked(splits, least, n, symmetric=symmetric) for n, symmetric in groupings]
     best = int(np.argmin([score for score, _ in checks]))
     n, symmetric = groupings[best]
     coverage = [Coverage(*pair) for pair in zip(_COVERAGES, checks[best][1], strict=True)]
@@ -324,4 +300,5 @@ def _checked(
 
 
 def _joined(splits: list[HeldOut]) -> HeldOut:
-    return HeldOut(*(np.concatenate(values) for values in zip(*splits, strict=True)))
+    y, means, sds = (np.concatenate(values) for values in zip(*splits, strict=True))
+    return y, means, sds

@@ -107,9 +107,9 @@ class Projection(Coupling):
 class Members(Protocol):
     """Vectors of tasks around a centre, in one or more groups that are coupled independently.
 
-    A group is a block of parameters, or one of several runs trained side by side. All groups have
-    the same tasks. The parameters may be stored anywhere: each method may be a collective operation
-    over devices, ranks or clients, as long as it returns the same numbers everywhere.
+    A group is a block of parameters, and all groups have the same tasks. The parameters may be
+    stored anywhere: each method may be a collective operation over devices, ranks or clients, as
+    long as it returns the same numbers everywhere.
     """
 
     @property
@@ -250,7 +250,7 @@ def warn_unless_converged(coupling: Coupling) -> None:
             f"{coupling.status.value} Relative KKT residual {coupling.kkt_residual:.1e} after "
             f"{coupling.n_iter} iterations.",
             ConvergenceWarning,
-            stacklevel=_level_of_caller(),
+            stacklevel=level_of_caller(),
         )
 
 
@@ -271,11 +271,11 @@ def warn_unless_resolved(coupling: Coupling, tether: Tether, members: Members, g
         f"{members.tasks[worst]} is at distance {coupling.distances[worst]:.3g} from the centre. "
         f"Use float64 or a larger `epsilon`, of at least {storage.resolved_radius[group]:.1g}.",
         ResolutionWarning,
-        stacklevel=_level_of_caller(),
+        stacklevel=level_of_caller(),
     )
 
 
-def _level_of_caller() -> int:
+def level_of_caller() -> int:
     """Level, for a warning, of the line outside of this package that led to it."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from crosslearning.wording import listed
 
 __all__ = [
     "capital", "count", "duration", "interval", "joined", "named", "number",
-    "percent", "points", "radius", "radius_name", "spread",
+    "percent", "points", "radii_by_name", "radius", "radius_name", "spread",
 ]  # fmt: skip
 
+_NAMED = 5  # domains that a list of radii names for each
 _LARGE = {1e6: "M", 1e9: "B", 1e12: "T"}
 
 
@@ -107,6 +110,20 @@ def radius_name(value: float | str) -> str:
     """
     size = number(float(value), 3)
     return size.rstrip("0").rstrip(".") if "." in size and "e" not in size else size
+
+
+def radii_by_name(radii: Mapping[str, float | str]) -> str:
+    """Write the radius of each name, and only the radius if all have the same.
+
+    >>> radii_by_name({"a": 0.1, "b": 0.1}), radii_by_name({"a": "inf", "b": 0.1, "c": 0.1})
+    ('0.1', '0.1 (b, c) and ∞ (a)')
+    """
+    names: dict[float, list[str]] = {}
+    for name, radius in radii.items():
+        names.setdefault(float(radius), []).append(name)
+    if len(names) == 1:
+        return radius_name(*names)
+    return joined([f"{radius_name(one)} ({listed(names[one], _NAMED)})" for one in sorted(names)])
 
 
 def capital(text: str) -> str:

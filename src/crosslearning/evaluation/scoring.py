@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Self
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
@@ -19,52 +19,49 @@ from crosslearning.evaluation.comparison import Comparison
 from crosslearning.evaluation.scores import Scores
 from crosslearning.tasks import TaskIndex, check_tasks
 from crosslearning.tasks.folds import splits_of
-from crosslearning.tether import Array, Flags
+from crosslearning.tether import Array, Flags, Indices
 
 Scorer = Callable[..., float]
 _ENDS = {"pooled": 0.0, "separate": math.inf}
 
 
-@dataclass(frozen=True, eq=False)
-class Predicted:
-    """Predictions for some rows: targets or classes, and probabilities of classifiers."""
+class Predicted(BaseEstimator):  # type: ignore[misc]
+    """Predictions for some rows, as a fitted model that scorers can call.
 
-    values: NDArray[Any]
-    classes: NDArray[Any] | None = None
-    probabilities: Array | None = None
-    decisions: Array | None = None
+    `values` are targets or classes; `probabilities` are those of the classes, if there are any.
+    """
 
-    def model(self, rows: Flags) -> Any:
-        """Return a stand-in for an estimator that scorers can call."""
-        model = _Regressor() if self.classes is None else _Classifier()
-        if self.classes is not None:
-            model.classes_ = self.classes
-        for name in ("values", "probabilities", "decisions"):
-            prediction = getattr(self, name)
-            setattr(model, name, None if prediction is None else prediction[rows])
-        return model
+    def __init__(
+        self, values: NDArray[Any], classes: Any = None, probabilities: Array | None = None
+    ) -> None:
+        self.values, self.classes_, self.probabilities = values, classes, probabilities
 
+    def at(self, rows: Flags) -> Predicted:
+        """Return the predictions for some of the rows."""
+        probabilities = None if self.probabilities is None else self.probabilities[rows]
+        return Predicted(self.values[rows], self.classes_, probabilities)
 
-class _Known(BaseEstimator):  # type: ignore[misc]
-    """A fitted model that has already predicted."""
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = "regressor" if self.classes_ is None else "classifier"
+        return tags
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
     def predict(self, X: Any) -> Any:  # noqa: ARG002
+        """Return the targets or classes."""
         return self.values
 
-
-class _Regressor(RegressorMixin, _Known):  # type: ignore[misc]
-    pass
-
-
-class _Classifier(ClassifierMixin, _Known):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> Any:  # noqa: ARG002
+        """Return the probabilities of the classes."""
+        if self.probabilities is None:
+            raise AttributeError(
+                "Scores of probabilities, such as the log-loss, which is the default for "
+                "classifiers, need `predict_proba`. Choose another with `scoring`, such as "
+                "'accuracy'."
+            )
         return self.probabilities
-
-    def decision_function(self, X: Any) -> Any:  # noqa: ARG002
-        return self.decisions
 
 
 def scorer_of(estimator: Any, scoring: Any, default: str) -> Scorer | None:
@@ -98,21 +95,17 @@ def score_tasks(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UndefinedMetricWarning)
             try:
-                scores[task] = scorer(predicted.model(rows), X[rows], y[rows])
+                scores[task] = scorer(predicted.at(rows), X[rows], y[rows])
             except ValueError:  # such as the area under a curve with a single class
                 continue
     return scores, np.bincount(tasks, minlength=n_tasks).astype(np.float64)
 
 
 def _by_row(predicted: Predicted, y: NDArray[Any]) -> Array:
-    if predicted.classes is None:
+    if predicted.classes_ is None:
         return np.asarray(-np.square(y - predicted.values))
-    if predicted.probabilities is None:
-        raise ValueError(
-            "The default score of a classifier is the log-loss, which needs `predict_proba`. "
-            "Choose another with `scoring`, such as 'accuracy'."
-        )
-    probability = predicted.probabilities[np.arange(len(y)), np.searchsorted(predicted.classes, y)]
+    at = np.arange(len(y)), np.searchsorted(predicted.classes_, y)
+    probability = predicted.predict_proba(None)[at]
     return np.asarray(np.log(np.maximum(probability, np.finfo(np.float64).tiny)))
 
 
@@ -167,7 +160,7 @@ def compare(
     """
     if average not in ("tasks", "rows"):
         raise ValueError(f"`average` must be 'tasks' or 'rows'; got {average!r}.")
-    methods = {**_rivals(estimator, rivals), "cross": estimator}
+    methods = _rivals(estimator, rivals) | {"cross": partial(_fitted, estimator)}
     target = np.asarray(y)
     labels = check_tasks(tasks, len(target))
     index, codes = TaskIndex.of(labels)
@@ -177,22 +170,40 @@ def compare(
     splits = splits_of(cv, X, target, codes, random_state, classes=classes is not None)
     values = np.empty((len(methods), len(splits), len(index)))
     weights = np.empty(values.shape[1:])
-    for s, (train, test) in enumerate(splits):
-        rows, task_labels = _safe_indexing(X, test), _safe_indexing(labels, test)
+    for s, split in enumerate(splits):
+        train, test = map(_Rows(X, target, labels, codes).take, split)
+        features, ones = np.asarray(test.X), np.ones(len(test.y))
         for m, method in enumerate(methods.values()):
-            parts = [_safe_indexing(part, train) for part in (X, target, labels)]
-            model = clone(method).fit(*parts[:2], **_tasks_for(method, parts[2]))
-            predicted = _predicted(model, rows, _tasks_for(method, task_labels), classes)
+            predicted = method(train, test, classes)
             values[m, s], weights[s] = score_tasks(
-                scorer, predicted, np.asarray(rows), target[test], np.ones(len(test)), codes[test],
-                len(index),
-            )  # fmt: skip
+                scorer, predicted, features, test.y, ones, test.codes, len(index)
+            )
     scores = Scores(list(methods), values, weights, by_rows=average == "rows")
     return Comparison.of(scores, list(index.labels), np.bincount(codes, minlength=len(index)))
 
 
-def _rivals(estimator: Any, rivals: Iterable[str] | Mapping[str, Any]) -> dict[str, Any]:
-    """Return an estimator for every name."""
+class _Rows(NamedTuple):
+    """Features, targets, and labels and numbers of tasks."""
+
+    X: Any
+    y: NDArray[Any]
+    tasks: Any
+    codes: NDArray[np.int64]
+
+    def take(self, rows: Indices) -> _Rows:
+        """Return some of the rows."""
+        return _Rows(*(_safe_indexing(part, rows) for part in self))
+
+    def task(self, code: int) -> _Rows:
+        """Return the rows of a task."""
+        return self.take(np.flatnonzero(self.codes == code))
+
+
+Method = Callable[[_Rows, _Rows, Any], Predicted]  # of rows to fit and to predict, and the classes
+
+
+def _rivals(estimator: Any, rivals: Iterable[str] | Mapping[str, Any]) -> dict[str, Method]:
+    """Return the method for every name."""
     if isinstance(rivals, str):
         rivals = (rivals,)
     named = dict(rivals) if isinstance(rivals, Mapping) else {name: name for name in rivals}
@@ -202,12 +213,12 @@ def _rivals(estimator: Any, rivals: Iterable[str] | Mapping[str, Any]) -> dict[s
             f"the estimator itself; got {list(named)}."
         )
     return {
-        name: _end(estimator, rival) if isinstance(rival, str) else rival
+        name: _end(estimator, rival) if isinstance(rival, str) else partial(_fitted, rival)
         for name, rival in named.items()
     }
 
 
-def _end(estimator: Any, name: str) -> Any:
+def _end(estimator: Any, name: str) -> Method:
     """Return the estimator with one model for all tasks, or with one for each."""
     if name not in _ENDS:
         raise ValueError(
@@ -220,83 +231,41 @@ def _end(estimator: Any, name: str) -> Any:
     elif {"epsilon", "stiffness"} <= parameters.keys():
         changes = {"epsilon": _ENDS[name], "stiffness": 0.0, "tension": 0.0}
     else:
-        return _Pooled(estimator) if name == "pooled" else _Separate(estimator)
+        return partial(_pooled if name == "pooled" else _separate, estimator)
     settable = {key: value for key, value in changes.items() if key in parameters}
-    return clone(estimator).set_params(**settable)
+    return partial(_fitted, clone(estimator).set_params(**settable))
 
 
-def _tasks_for(method: Any, tasks: Any) -> dict[str, Any]:
-    return {"tasks": tasks} if has_fit_parameter(method, "tasks") else {}
+def _fitted(estimator: Any, train: _Rows, test: _Rows, classes: Any) -> Predicted:
+    """Fit an estimator, with the tasks if its `fit` takes them, and predict."""
+    takes_tasks = has_fit_parameter(estimator, "tasks")
+    to_fit, to_predict = ({"tasks": part.tasks} if takes_tasks else {} for part in (train, test))
+    model = clone(estimator).fit(train.X, train.y, **to_fit)
+    numbers = np.float64 if classes is None else None
+    values = np.array(model.predict(test.X, **to_predict), dtype=numbers)
+    if classes is None or not hasattr(model, "predict_proba"):
+        return Predicted(values, classes)
+    probabilities = np.zeros((len(values), len(classes)))  # a class may be missing from the fit
+    known = np.searchsorted(classes, model.classes_)
+    probabilities[:, known] = model.predict_proba(test.X, **to_predict)
+    return Predicted(values, classes, probabilities)
 
 
-def _fitted_to_one(estimator: Any, X: Any, y: Any) -> Any:
-    """Fit an estimator to rows of one task."""
-    return clone(estimator).fit(X, y, **_tasks_for(estimator, np.zeros(len(y), dtype=np.int64)))
+def _pooled(estimator: Any, train: _Rows, test: _Rows, classes: Any) -> Predicted:
+    """Take all rows for one task."""
+    train, test = (part._replace(tasks=np.zeros_like(part.codes)) for part in (train, test))
+    return _fitted(estimator, train, test, classes)
 
 
-def _predicted(model: Any, X: Any, arguments: dict[str, Any], classes: Any) -> Predicted:
-    """Collect all predictions that a scorer may need; `given` are labels for models with tasks."""
-    values = np.asarray(model.predict(X, **arguments))
-    if classes is None:
-        return Predicted(values)
-    answers = []
-    for name, missing in (("predict_proba", 0.0), ("decision_function", -np.inf)):
-        answer = np.asarray(getattr(model, name)(X, **arguments)) if hasattr(model, name) else None
-        if answer is not None and answer.ndim == 2:  # a class may be missing from a training part
-            answer = _of_all(classes, model, answer, missing)
-        answers.append(answer)
-    return Predicted(values, classes, *answers)
-
-
-def _of_all(classes: Any, model: Any, answer: Any, missing: float = 0.0) -> Any:
-    """Columns for all classes from those for the classes that a model knows."""
-    everything = np.full((len(answer), len(classes)), missing)
-    everything[:, np.searchsorted(classes, model.classes_)] = answer
-    return everything
-
-
-class _Pooled(BaseEstimator):  # type: ignore[misc]
-    """An estimator for which all rows are one task."""
-
-    def __init__(self, estimator: Any) -> None:
-        self.estimator = estimator
-
-    def fit(self, X: Any, y: Any) -> Any:
-        return _fitted_to_one(self.estimator, X, y)
-
-
-class _Separate(BaseEstimator):  # type: ignore[misc]
-    """One estimator per task; new tasks and tasks with a single class get a pooled one."""
-
-    def __init__(self, estimator: Any) -> None:
-        self.estimator = estimator
-
-    def fit(self, X: Any, y: Any, tasks: Any) -> Self:
-        y = np.asarray(y)
-        self.index_, codes = TaskIndex.of(check_tasks(tasks, len(y)))
-        self.pooled_ = _fitted_to_one(self.estimator, X, y)
-        if is_classifier(self.estimator):
-            self.classes_ = self.pooled_.classes_
-        self.models_ = [self._alone(X, y, codes == task) for task in range(len(self.index_))]
-        return self
-
-    def _alone(self, X: Any, y: Any, rows: Any) -> Any:
-        if is_classifier(self.estimator) and len(np.unique(y[rows])) < 2:
-            return self.pooled_
-        return _fitted_to_one(self.estimator, _safe_indexing(X, np.flatnonzero(rows)), y[rows])
-
-    def predict(self, X: Any, tasks: Any) -> Any:
-        return self._by_task(X, tasks, lambda model, rows: model.predict(rows))
-
-    def predict_proba(self, X: Any, tasks: Any) -> Any:
-        return self._by_task(
-            X, tasks, lambda model, rows: _of_all(self.classes_, model, model.predict_proba(rows))
-        )
-
-    def _by_task(self, X: Any, tasks: Any, ask: Any) -> Any:
-        codes = self.index_.encode(check_tasks(tasks, len(X)))
-        models = [*self.models_, self.pooled_]  # -1 is a new task
-        rows_of = {task: np.flatnonzero(codes == task) for task in np.unique(codes)}
-        answers = [ask(models[task], _safe_indexing(X, rows)) for task, rows in rows_of.items()]
-        order = np.argsort(np.concatenate(list(rows_of.values())))
-        return np.concatenate(answers)[order]
+def _separate(estimator: Any, train: _Rows, test: _Rows, classes: Any) -> Predicted:
+    """Fit one model per task; new tasks and tasks with a single class get a pooled one."""
+    predicted = _pooled(estimator, train, test, classes)
+    for task in np.unique(test.codes):
+        alone = train.task(task)
+        if len(np.unique(alone.y)) < (1 if classes is None else 2):
+            continue
+        part, at = _pooled(estimator, alone, test.task(task), classes), test.codes == task
+        predicted.values[at] = part.values
+        if predicted.probabilities is not None:
+            predicted.probabilities[at] = part.probabilities
+    return predicted

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,22 +14,21 @@ from numpy.typing import NDArray
 
 from crosslearning.archive import to_json
 from crosslearning.evaluation.comparison import Comparison, Measure, extreme, verdict
-from crosslearning.evaluation.numbers import count, radius_name
+from crosslearning.evaluation.numbers import count, radii_by_name, radius_name
 from crosslearning.evaluation.numbers import spread as written
-from crosslearning.evaluation.scores import Scores, best, mean, reliability
+from crosslearning.evaluation.scores import Scores, mean, reliability
 from crosslearning.images.settings import TrainingSettings
 from crosslearning.images.splits import PARTS
 from crosslearning.wording import listed
 
-if TYPE_CHECKING:
-    import torch
-
-_VERSION = 1
+_VERSION = 2
 _NAMED = 5  # images that a note lists
 _EXCESS = 1.01  # a realised distance above this multiple of the radius is due to rounding
 _ENDS = {"pooled": 0.0, "separate": math.inf}
 _ACCURACY = Measure("test accuracy", percent=True)
 _WINNERS = {0.0: "Pooling", math.inf: "Separate training"}
+Places = NDArray[np.intp]
+_ROUNDING = 1e-9  # relative difference of losses that counts as none
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +36,9 @@ class Runs:
     """Runs at several radii (first axis) and with several seeds (second axis).
 
     `images` counts the training, validation and test images of each domain for the first seed.
-    `validation` and `test` are the confusion matrices of each domain (true category, prediction).
+    `validation` and `test` are the confusion matrices of each domain (true category, prediction),
+    and `losses` are log losses on validation images. Each domain has its own best radius, or all
+    have the same: `epsilon_by`, as in the settings.
     """
 
     domains: Sequence[str]
@@ -47,11 +48,13 @@ class Runs:
     images: NDArray[np.int64]
     validation: NDArray[np.int64]
     test: NDArray[np.int64]
+    losses: NDArray[np.float64]
     distances: NDArray[np.float64]
     pulls: NDArray[np.float64]
+    epsilon_by: str
 
     @classmethod
-    def of(cls, table: pd.DataFrame, categories: Sequence[str]) -> Runs:
+    def of(cls, table: pd.DataFrame, categories: Sequence[str], epsilon_by: str) -> Runs:
         """Convert tables of `crosslearning.nn.sweep`, with a row for each run and domain."""
         table = table.sort_values(["epsilon", "seed"], kind="stable")
         axes = [table[name].unique().tolist() for name in ("epsilon", "seed", "task")]
@@ -64,10 +67,11 @@ class Runs:
         def counts(name: str) -> NDArray[np.int64]:
             dense = np.zeros((len(table), len(categories), len(categories)), np.int64)
             for row, images in zip(dense, table[name], strict=True):
-                truth, predicted, _ = np.transpose(images)
+                truth, predicted, *_ = np.transpose(images)
                 np.add.at(row, (truth.astype(int), predicted.astype(int)), 1)
             return dense.reshape(*map(len, axes), *dense.shape[1:])
 
+        losses = [np.mean([image[-1] for image in images]) for images in table["validation"]]
         return cls(
             domains,
             categories,
@@ -76,16 +80,11 @@ class Runs:
             images=array("images")[0, 0],
             validation=counts("validation"),
             test=counts("test"),
+            losses=np.reshape(losses, [*map(len, axes)]),
             distances=array("distance"),
             pulls=array("pull"),
+            epsilon_by=epsilon_by,
         )
-
-
-def outcomes(truth: torch.Tensor, scores: torch.Tensor) -> list[tuple[int, int, float]]:
-    """Return the category of each image, the predicted one, and its probability."""
-    probabilities, predicted = scores.softmax(1).max(1)
-    columns = truth, predicted, probabilities.double().round(decimals=6)
-    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def by_category(counts: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -102,7 +101,7 @@ def by_domain(counts: NDArray[np.int64]) -> NDArray[np.float64]:
 def assemble(settings: TrainingSettings, runs: Runs, data: dict[str, Any]) -> dict[str, Any]:
     """Compute the content of ``results.json``; `data` describes the images."""
     choice, paired = chosen(runs), compared(runs)
-    at_choice = runs.test[runs.epsilons.index(choice["epsilon"])].sum(0)
+    at_choice = _at(runs.test, _best(runs)).sum(0)
     remark = paired and extreme(paired, 1, "domain", _ACCURACY, "test image")
     images = [
         {"domain": domain, "images": sum(counts), **dict(zip(PARTS, counts, strict=True))}
@@ -130,32 +129,38 @@ def assemble(settings: TrainingSettings, runs: Runs, data: dict[str, Any]) -> di
     }
 
 
-def calibration(table: pd.DataFrame, epsilon: float) -> Any:
-    """Whether the probabilities of test images hold at a radius, for the first seed."""
-    rows = table[(table["epsilon"] == epsilon) & (table["seed"] == table["seed"].min())]
-    truth, predicted, probabilities = np.concatenate(rows["test"].map(np.array).to_list()).T
+def calibration(table: pd.DataFrame, epsilons: Mapping[str, float]) -> Any:
+    """Whether the probabilities of test images hold at the domains' radii, for the first seed."""
+    at_choice = table["epsilon"] == table["task"].map(epsilons)
+    rows = table[at_choice & (table["seed"] == table["seed"].min())]
+    truth, predicted, probabilities, _ = np.concatenate(rows["test"].map(np.array).to_list()).T
     return to_json(reliability(probabilities, truth == predicted))
 
 
 def chosen(runs: Runs) -> dict[str, Any]:
-    """Choose a radius by validation, of all and between the extremes; name the best on test."""
-    validation, test = _scores(runs, "validation"), _scores(runs, "test")
-    by_validation, on_test, middle = best(validation), best(test), _places(runs).get("cross")
+    """Choose radii by validation, of all and between the extremes; name the best on test.
+
+    `epsilon` is the best radius for all domains together, which new domains use.
+    """
+    accuracies = by_domain(runs.test)
+    places, middle = _best(runs), _places(runs).get("cross")
+    hindsight = _lowest(-accuracies, runs.epsilon_by)
     return {
-        "epsilon": runs.epsilons[by_validation],
-        "test": _spread(test.by_split[by_validation]),
-        "between": None if middle is None else runs.epsilons[middle],
-        "best_on_test": runs.epsilons[on_test],
-        "best_test": _spread(test.by_split[on_test]),
+        "epsilon": runs.epsilons[_lowest(runs.losses, "all")[0]],
+        "epsilons": _radii(runs, places),
+        "test": _spread(_at(accuracies, places).mean(-1)),
+        "between": None if middle is None else _radii(runs, middle),
+        "best_on_test": _radii(runs, hindsight),
+        "best_test": _spread(_at(accuracies, hindsight).mean(-1)),
     }
 
 
 def compared(runs: Runs) -> Comparison | None:
-    """Compare the best radius between the extremes with these, paired by seed."""
-    at, test = _places(runs), by_domain(runs.test)
-    if "cross" not in at or len(at) < 2:
+    """Compare the best radii between the extremes with these, paired by seed."""
+    places, test = _places(runs), by_domain(runs.test)
+    if "cross" not in places or len(places) < 2:
         return None
-    return _pairs(runs, {method: test[k] for method, k in at.items()})
+    return _pairs(runs, {method: _at(test, at) for method, at in places.items()})
 
 
 def _pairs(runs: Runs, accuracies: Mapping[str, NDArray[np.float64]]) -> Comparison:
@@ -167,28 +172,30 @@ def _pairs(runs: Runs, accuracies: Mapping[str, NDArray[np.float64]]) -> Compari
 
 def comparison(runs: Runs) -> list[dict[str, Any]]:
     """Test accuracy of pooled, of cross-learned (between the extremes) and of separate networks."""
-    test, paired, where = by_domain(runs.test), compared(runs), _places(runs)
+    test, paired, places = by_domain(runs.test), compared(runs), _places(runs)
     return [
-        {"epsilon": runs.epsilons[where[method]], **_row(method, test[where[method]], paired)}
+        {
+            "epsilons": _radii(runs, places[method]),
+            **_row(method, _at(test, places[method]), paired),
+        }
         for method in ("pooled", "cross", "separate")
-        if method in where
+        if method in places
     ]
 
 
 def baselines(runs: Runs, others: Mapping[str, Runs]) -> list[dict[str, Any]]:
     """Test accuracy of each baseline, with the spring that is best on the validation images.
 
-    The gain is that of the best radius between 0 and infinity by validation, paired by seed.
+    The gain is that of the best radii between 0 and infinity by validation, paired by seed.
     """
     springs = [name for name in others if name.startswith("spring")]
     kept = {name: one for name, one in others.items() if name not in springs}
     if springs:
-        validation = {name: by_domain(others[name].validation).mean() for name in springs}
-        kept["spring"] = others[max(springs, key=lambda name: validation[name])]
+        kept["spring"] = others[min(springs, key=lambda name: others[name].losses.mean())]
     accuracies = {name: by_domain(one.test)[0] for name, one in kept.items()}
     cross, paired = _places(runs).get("cross"), None
     if cross is not None:
-        paired = _pairs(runs, accuracies | {"cross": by_domain(runs.test)[cross]})
+        paired = _pairs(runs, accuracies | {"cross": _at(by_domain(runs.test), cross)})
     return [_row(name, values, paired) for name, values in accuracies.items()]
 
 
@@ -206,47 +213,73 @@ def _row(
 
 
 def statement(runs: Runs) -> str:
-    """State the radius that validation chooses, and what cross-learning gains on test images."""
+    """State the radii that validation chooses, and what cross-learning gains on test images."""
     choice, paired = chosen(runs), compared(runs)
-    epsilon, test = choice["epsilon"], written(choice["test"])
+    radii, test = choice["epsilons"], written(choice["test"])
     if len(runs.epsilons) == 1:
-        return f"At ε = {radius_name(epsilon)} the test accuracy is {test}."
-    parts = [
-        f"{_winner(runs, epsilon)} (ε = {radius_name(epsilon)}).",
-        f"Its test accuracy is {test}.",
-    ]
+        return f"At ε = {radii_by_name(radii)} the test accuracy is {test}."
+    if len(set(radii.values())) == 1:
+        parts = [f"{_winner(runs)} (ε = {radii_by_name(radii)}).", f"Its test accuracy is {test}."]
+    else:
+        parts = [
+            f"On the validation images the best ε is {radii_by_name(radii)}.",
+            f"With these radii the test accuracy is {test}.",
+        ]
     if paired:
-        between = runs.epsilons[_places(runs)["cross"]]
-        if between != epsilon:
-            parts.append(f"Of the radii between 0 and ∞, ε = {radius_name(between)} is best.")
+        if choice["between"] != radii:
+            between = radii_by_name(choice["between"])
+            parts.append(f"Of the radii between 0 and ∞, the best is {between}.")
         parts.append(verdict(paired, _ACCURACY))
-    if choice["best_on_test"] != epsilon:
-        place, hindsight = radius_name(choice["best_on_test"]), written(choice["best_test"])
-        parts.append(f"The best on the test images, in hindsight, is ε = {place}: {hindsight}.")
+    if choice["best_on_test"] != radii:
+        hindsight = written(choice["best_test"])
+        parts.append(f"In hindsight, the best on the test images would reach {hindsight}.")
     return " ".join(parts)
 
 
-def _winner(runs: Runs, epsilon: float) -> str:
-    """Name the best method, unless there is a tie."""
-    means = _scores(runs, "validation").means
-    if np.isclose(means, means.max(), rtol=1e-9).sum() > 1:
+def _winner(runs: Runs) -> str:
+    """Name the best method of runs that chose one radius, unless there is a tie."""
+    losses = runs.losses.mean((1, 2))
+    if np.isclose(losses, losses.min(), rtol=_ROUNDING).sum() > 1:
         return "On the validation images several radii are equally good; the smallest is taken"
+    epsilon = runs.epsilons[_best(runs)[0]]
     return f"{_WINNERS.get(epsilon, 'Cross-learning')} is best on the validation images"
 
 
-def _scores(runs: Runs, part: str) -> Scores:
-    """Accuracies by radius, seed and domain."""
-    accuracies = by_domain(getattr(runs, part))
-    return Scores(runs.epsilons, accuracies, np.ones(accuracies.shape[1:]))
+def _best(runs: Runs) -> Places:
+    """Position of the radius of each domain that validation chooses."""
+    return _lowest(runs.losses, runs.epsilon_by)
 
 
-def _places(runs: Runs) -> dict[str, int]:
-    """Position of the radius of each available method, cross-learning last."""
-    radii = list(runs.epsilons)
-    places = {name: radii.index(radius) for name, radius in _ENDS.items() if radius in radii}
-    if between := [k for k, radius in enumerate(radii) if 0 < radius < math.inf]:
-        places["cross"] = best(_scores(runs, "validation"), between)
+def _lowest(losses: NDArray[np.float64], epsilon_by: str) -> Places:
+    """Position of each domain's radius with the lowest mean over seeds; the first of equal ones."""
+    means = losses.mean(1)
+    if epsilon_by == "all":
+        means = np.broadcast_to(means.mean(1, keepdims=True), means.shape)
+    return np.asarray(np.argmax(np.isclose(means, means.min(0), rtol=_ROUNDING, atol=0), axis=0))
+
+
+def _places(runs: Runs) -> dict[str, Places]:
+    """Positions of the domains' radii for each available method, cross-learning last."""
+    radii = np.array(runs.epsilons)
+    places = {
+        name: np.full(len(runs.domains), np.argmax(radii == radius))
+        for name, radius in _ENDS.items()
+        if radius in radii
+    }
+    between = np.flatnonzero((radii > 0) & (radii < math.inf))
+    if len(between):
+        places["cross"] = between[_lowest(runs.losses[between], runs.epsilon_by)]
     return places
+
+
+def _at(values: NDArray[Any], places: Places) -> NDArray[Any]:
+    """Take values by radius, seed and domain at the radius of each domain."""
+    return values[places, :, np.arange(len(places))].swapaxes(0, 1)
+
+
+def _radii(runs: Runs, places: Places) -> dict[str, float]:
+    """Name the radius of each domain."""
+    return {domain: runs.epsilons[k] for domain, k in zip(runs.domains, places, strict=True)}
 
 
 def _spread(values: NDArray[np.float64]) -> dict[str, Any]:

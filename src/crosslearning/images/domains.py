@@ -118,31 +118,21 @@ class ImageDomains(ImageData):
         """
         if operator.index(size) < 1:
             raise ValueError(f"`size` is a number of pixels and must be at least 1; got {size}.")
-        target = self._cache_dir / f"{_key(self._files)}-{size}.npy"
-        return cached_pixels(target, self._files, size, progress)
-
-
-def _key(files: list[ImageFile]) -> str:
-    values = [value for file in files for value in (file.name, file.size, file.modified)]
-    return digest([_CACHE_VERSION, *values])[:32]
-
-
-def cached_pixels(
-    target: Path, images: Sequence[ImageFile], size: int, progress: Progress | None
-) -> Pixels:
-    """Map the file ``target`` into memory; if it does not exist, decode the images first."""
-    if not target.exists():
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(target) as temporary:
-                _write(temporary, images, size, progress)
-        except OSError as error:
-            raise OSError(
-                f"Cannot write decoded images to {target.parent}: {error.strerror or error}. "
-                "Choose another folder with `cache_dir`."
-            ) from error
-    pixels: Pixels = np.load(target, mmap_mode="r", allow_pickle=False)
-    return pixels
+        stamps = [value for file in self._files for value in (file.name, file.size, file.modified)]
+        key = digest([_CACHE_VERSION, *stamps])[:32]
+        target = self._cache_dir / f"{key}-{size}.npy"
+        if not target.exists():
+            try:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with replacing(target) as temporary:
+                    _write(temporary, self._files, size, progress)
+            except OSError as error:
+                raise OSError(
+                    f"Cannot write decoded images to {target.parent}: {error.strerror or error}. "
+                    "Choose another folder with `cache_dir`."
+                ) from error
+        pixels: Pixels = np.load(target, mmap_mode="r", allow_pickle=False)
+        return pixels
 
 
 def _write(target: Path, images: Sequence[ImageFile], size: int, progress: Progress | None) -> None:

@@ -14,7 +14,7 @@ from crosslearning.datasets import ImageData
 from crosslearning.files import replacing, write_json
 from crosslearning.images.settings import TrainingSettings
 
-_VERSION = 5  # of the files of runs
+_VERSION = 6  # of the files of runs
 _DOMAINS, _CATEGORIES = 12, 8  # of the contact sheet, at most
 _SIDE, _GAP, _TEXT = 96, 8, 14  # pixels
 

@@ -17,15 +17,14 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from crosslearning.coupling import prox_gram, smallest_enclosing_ball
+from crosslearning.coupling import project, smallest_enclosing_ball
 from crosslearning.datasets import ImageData
 from crosslearning.exceptions import ConvergenceWarning
-from crosslearning.images._results import outcomes
-from crosslearning.images.networks import Normalised
+from crosslearning.images.networks import Normalised, measure
 from crosslearning.images.settings import TrainingSettings
 from crosslearning.images.splits import divide
 from crosslearning.nn import TaskModels
-from crosslearning.tether import Tether
+from crosslearning.nn._data import Pair
 
 Domains = Sequence[tuple[torch.Tensor, torch.Tensor]]
 
@@ -105,14 +104,9 @@ def _project(
     thetas: torch.Tensor, epsilon: float, start: NDArray[np.float64] | None
 ) -> tuple[torch.Tensor, torch.Tensor, NDArray[np.float64]]:
     """Project heads onto those within the radius of a free centre."""
-    mean = thetas.mean(0)
-    differences = (thetas - mean).flatten(1).double()
-    gram = (differences @ differences.T).numpy()
-    step = prox_gram(gram, Tether(epsilon=epsilon), center_weight=0.0, start=start)
-    shift = torch.from_numpy(step.weights) @ differences
-    center = mean + shift.to(mean).view_as(mean)
-    pull = torch.from_numpy(step.pull).to(mean)[:, None, None]
-    return thetas.lerp(center, pull), center, step.pull
+    step = project(thetas.flatten(1).numpy(), epsilon, start=start)
+    heads, center = torch.from_numpy(step.thetas), torch.from_numpy(step.center)
+    return heads.view_as(thetas), center.view_as(thetas[0]), step.pull
 
 
 class HeadTraining:
@@ -121,17 +115,22 @@ class HeadTraining:
     def __init__(
         self, settings: TrainingSettings, data: ImageData, vectors: NDArray[np.float32], seed: int
     ) -> None:
-        self.data, self.seed = data, seed
-        self.rows = divide(settings, data, seed)
-        training = torch.from_numpy(vectors[np.concatenate(self.rows[0])])
+        self.domains = data.domains
+        inputs, labels = torch.from_numpy(vectors), torch.from_numpy(data.category_codes)
+        self.parts = [
+            {
+                domain: Pair(inputs[rows], labels[rows])
+                for domain, rows in zip(data.domains, part, strict=True)
+            }
+            for part in divide(settings, data, seed)
+        ]
+        training = torch.cat([pair.x for pair in self.parts[0].values()])
         self.mean, std = training.mean(0), training.std(0)
         self.std = torch.where(std > 0, std, 1.0)
-        labels = torch.from_numpy(data.category_codes)
-
-        def pair(rows: NDArray[np.intp]) -> tuple[torch.Tensor, torch.Tensor]:
-            return (torch.from_numpy(vectors[rows]) - self.mean) / self.std, labels[rows]
-
-        self.parts = [list(map(pair, part)) for part in self.rows]
+        self.train, self.validation = (
+            [((pair.x - self.mean) / self.std, pair.y) for pair in part.values()]
+            for part in self.parts[:2]
+        )
         self.zeros = torch.zeros(len(data.domains), vectors.shape[1] + 1, len(data.categories))
         self.ridge, self.start, self.separate = self._ends()
         self.radius = smallest_enclosing_ball(self.separate.flatten(1).numpy())[1]
@@ -144,10 +143,10 @@ class HeadTraining:
         """
         candidates, losses = [], []
         for ridge in RIDGES:
-            pooled = fit_heads(self.parts[0], self.zeros, 0.0, ridge).thetas
-            separate = fit_heads(self.parts[0], pooled, math.inf, ridge).thetas
+            pooled = fit_heads(self.train, self.zeros, 0.0, ridge).thetas
+            separate = fit_heads(self.train, pooled, math.inf, ridge).thetas
             candidates.append((ridge, pooled, separate))
-            losses.append(sum(self._losses(pooled, 1) + self._losses(separate, 1)))
+            losses.append(sum(objective(self.validation, h, 0.0)[0] for h in (pooled, separate)))
         return candidates[np.argmin(losses)]
 
     def default_epsilons(self) -> tuple[float, ...]:
@@ -158,34 +157,18 @@ class HeadTraining:
         """Fit at a radius, starting from the last one; return networks and a row per domain."""
         if epsilon >= self.radius:  # separate heads satisfy the bound
             self.start = self.separate
-        heads = fit_heads(self.parts[0], self.start, epsilon, self.ridge)
+        heads = fit_heads(self.train, self.start, epsilon, self.ridge)
         self.start, networks = heads.thetas, self._networks(heads, epsilon)
-        distances = networks.distances()
+        columns = self.domains, networks.distances().tolist(), heads.pull.tolist()
+        rows = zip(*columns, measure(networks, self.parts), strict=True)
         return networks, [
-            {
-                "epsilon": epsilon,
-                "seed": self.seed,
-                "task": domain,
-                "images": [len(part[d]) for part in self.rows],
-                "validation": self._outcomes(1, d, heads.thetas[d]),
-                "test": self._outcomes(2, d, heads.thetas[d]),
-                "distance": float(distances[d]),
-                "pull": float(heads.pull[d]),
-            }
-            for d, domain in enumerate(self.data.domains)
+            {"task": domain, "distance": distance, "pull": pull, **measured}
+            for domain, distance, pull, measured in rows
         ]
-
-    def _losses(self, thetas: torch.Tensor, part: int) -> list[float]:
-        pairs = zip(thetas, self.parts[part], strict=True)
-        return [objective([pair], theta[None], 0.0)[0] for theta, pair in pairs]
-
-    def _outcomes(self, part: int, domain: int, theta: torch.Tensor) -> Any:
-        x, truth = self.parts[part][domain]
-        return outcomes(truth, x @ theta[:-1] + theta[-1])
 
     def _networks(self, heads: Heads, epsilon: float) -> TaskModels:
         module = Normalised(nn.Linear(len(self.mean), self.zeros.shape[-1]), self.mean, self.std)
-        networks = TaskModels(module, self.data.domains, epsilon=epsilon, center_weight=0.0)
+        networks = TaskModels(module, self.domains, epsilon=epsilon, center_weight=0.0)
         with torch.no_grad():
             modules: Any = [*dict(networks.items()).values(), networks.center]
             for one, theta in zip(modules, [*heads.thetas, heads.center], strict=True):

@@ -1,11 +1,10 @@
-"""Networks: those that are trained, the usual alternatives to a radius, and frozen backbones."""
+"""Networks: those that are trained, their alternatives and outcomes, and frozen backbones."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from importlib import import_module
 from pathlib import Path
@@ -23,10 +22,11 @@ from crosslearning.datasets.images import Pixels, Progress
 from crosslearning.extras import require
 from crosslearning.files import default_cache_dir, replacing
 from crosslearning.images.settings import TrainingSettings
-from crosslearning.nn import TaskModels, architectures
+from crosslearning.nn import TaskModels, architectures, evaluate
 from crosslearning.nn._seeds import build
 from crosslearning.wording import listed
 
+MEASURED = ("images", "validation", "test")
 _NAMES = ("batchnorm_cnn", "small_cnn")
 _SHARES = (0.01, 0.02, 0.06, 0.2)  # of the norm of the network
 _STIFFNESSES = (1.0, 10.0, 100.0)
@@ -61,7 +61,14 @@ def network(settings: TrainingSettings, n_categories: int) -> Callable[[], nn.Mo
             f"`model` must be {' or '.join(map(repr, _NAMES))}, or 'package.module:function'; "
             f"got {settings.model!r}."
         )
-    make = partial(_start, named_function(settings.model), settings.weights, n_categories)
+    function, weights = named_function(settings.model), settings.weights
+
+    def make() -> nn.Module:
+        module: nn.Module = function(n_categories)
+        if weights:
+            module.load_state_dict(read_weights(weights, module)[0], strict=False)
+        return module
+
     module = build(make, 0)
     image = torch.zeros(1, 3, settings.image_size, settings.image_size)
     try:
@@ -78,14 +85,6 @@ def network(settings: TrainingSettings, n_categories: int) -> Callable[[], nn.Mo
             f"{settings.model} returns shape {shape[1:]} for an image."
         )
     return make
-
-
-def _start(function: Callable[[int], nn.Module], weights: str | None, n: int) -> nn.Module:
-    """Make the network for `n` categories, and load initial weights."""
-    module = function(n)
-    if weights:
-        module.load_state_dict(read_weights(weights, module)[0], strict=False)
-    return module
 
 
 def read_weights(path: str, module: nn.Module) -> tuple[dict[str, torch.Tensor], list[str]]:
@@ -162,6 +161,33 @@ def baselines_of(module: nn.Module, selected: bool | Sequence[str]) -> dict[str,
     return {label: how for label, how in settings.items() if any(name in label for name in names)}
 
 
+def measure(models: TaskModels, parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return what the results need of each domain; `parts` have its images for each of `PARTS`.
+
+    The number of images of each part, and for each validation and test image its category, the
+    predicted one, the probability of the latter, and the log loss.
+    """
+    images = [[len(part[domain]) for part in parts] for domain in parts[0]]
+    columns = images, *(_outcomes(models, part) for part in parts[1:])
+    return [dict(zip(MEASURED, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _outcomes(models: TaskModels, part: Mapping[str, Any]) -> list[Any]:
+    domains: list[Any] = []
+
+    def note(output: torch.Tensor, target: torch.Tensor) -> float:
+        probabilities, predicted = output.softmax(1).max(1)
+        losses = nn.functional.cross_entropy(output, target, reduction="none")
+        rounded = (values.double().round(decimals=6) for values in (probabilities, losses))
+        columns = target, predicted, *rounded
+        domains.append(list(zip(*(column.tolist() for column in columns), strict=True)))
+        return 0.0
+
+    evaluate(models, part, note)
+    ranks = models.ranks  # each has the outcomes of its own domains
+    return [one for some in ranks.objects(domains)[: ranks.size] for one in some]
+
+
 class FrozenFeatures(Normalised):
     """A network for images of any size between 0 and 1, which returns a vector for each."""
 
@@ -236,27 +262,24 @@ def load_backbone(backbone: str | nn.Module) -> FrozenFeatures:
     """Find the network, or wrap the given one."""
     if isinstance(backbone, FrozenFeatures):
         return backbone
-    module = _make(backbone) if isinstance(backbone, str) else backbone
+    module: Any = backbone
+    if backbone == "efficientnet_lite0":
+        module = _efficientnet_lite0()
+    elif isinstance(backbone, str) and backbone.startswith("timm/"):
+        module = _timm(backbone.removeprefix("timm/"))
+    elif isinstance(backbone, str):
+        if ":" not in backbone:
+            raise ValueError(
+                "`backbone` must be 'efficientnet_lite0', 'timm/NAME' or "
+                f"'package.module:function'; got {backbone!r}."
+            )
+        module = named_function(backbone)()
     return FrozenFeatures(
         module,
         getattr(module, "size", 224),
         getattr(module, "mean", _IMAGENET[0]),
         getattr(module, "std", _IMAGENET[1]),
     )
-
-
-def _make(name: str) -> nn.Module:
-    if name == "efficientnet_lite0":
-        return _efficientnet_lite0()
-    if name.startswith("timm/"):
-        return _timm(name.removeprefix("timm/"))
-    if ":" not in name:
-        raise ValueError(
-            "`backbone` must be 'efficientnet_lite0', 'timm/NAME' or 'package.module:function'; "
-            f"got {name!r}."
-        )
-    module: nn.Module = named_function(name)()
-    return module
 
 
 def _efficientnet_lite0() -> nn.Module:

@@ -28,6 +28,7 @@ from crosslearning.images.settings import TrainingSettings
 from crosslearning.nn import TaskModels
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+Networks = dict[str | None, nn.Module]  # by domain; None stands for the centre
 
 _AT_A_TIME = 256  # bounds the memory of decoded images
 _CHECKED = 3  # images on which an exported network is tested
@@ -65,7 +66,7 @@ def predict(
     top: int = 1,
     progress: Progress | None = None,
 ) -> Predictions:
-    """Predict the categories of images with the networks of the chosen radius and first seed.
+    """Predict the categories of images with the networks of the chosen radii and first seed.
 
     Parameters
     ----------
@@ -81,7 +82,7 @@ def predict(
     progress : callable, optional
         Called with the number of images done and the total.
     """
-    about, models = open_models(Path(folder))
+    about, networks = open_networks(Path(folder))
     if not 1 <= top <= len(about["categories"]):
         raise ValueError(
             f"`top` counts categories and must be from 1 to {len(about['categories'])}; got {top}."
@@ -93,7 +94,7 @@ def predict(
         some = list(decode_all(files[start : start + _AT_A_TIME], about["image_size"], None))
         unreadable |= {file.name: reason for file, reason in some if isinstance(reason, str)}
         if readable := [one for one in some if not isinstance(one[1], str)]:
-            tables.append(_table(readable, about, models, top))
+            tables.append(_table(readable, about, networks, top))
         if progress is not None:
             progress(start + len(some), len(files))
     if not tables:
@@ -101,17 +102,16 @@ def predict(
     return Predictions(pd.concat(tables, ignore_index=True), unreadable)
 
 
-def open_models(folder: Path) -> tuple[Any, TaskModels]:
-    """Read the networks of the chosen radius and the first seed, and their description."""
+def open_networks(folder: Path) -> tuple[Any, Networks]:
+    """Read the networks of the chosen radii and the first seed, and their description."""
     models, results = folder / "models", folder / "results.json"
     seeds = sorted(int(path.stem[5:]) for path in models.glob("seed-*.json"))
     if not seeds:
         raise ValueError(f"{folder} holds no networks for images. Train there first.")
     if not results.exists():
         raise ValueError(f"The training in {folder} is not finished. Start it again to resume it.")
-    epsilon = float(json.loads(results.read_text(encoding="utf-8"))["chosen"]["epsilon"])
-    file, seed = model_file(models, epsilon, seeds[0]), seeds[0]
-    about = json.loads((models / f"seed-{seed}.json").read_text(encoding="utf-8"))
+    chosen = json.loads(results.read_text(encoding="utf-8"))["chosen"]
+    about = json.loads((models / f"seed-{seeds[0]}.json").read_text(encoding="utf-8"))
     n_categories = len(about["categories"])
     if name := about.get("backbone"):
         about["body"] = load_backbone(name)
@@ -120,28 +120,38 @@ def open_models(folder: Path) -> tuple[Any, TaskModels]:
     else:
         settings = TrainingSettings(model=about["model"], image_size=about["image_size"])
         module = network(settings, n_categories)()
-    return about, TaskModels.load(file, module)
+    radii = {None: chosen["epsilon"], **chosen["epsilons"]}
+    trained = {
+        epsilon: TaskModels.load(model_file(models, float(epsilon), seeds[0]), module)
+        for epsilon in set(radii.values())
+    }
+    return about, {
+        domain: trained[radius].center if domain is None else trained[radius][domain]
+        for domain, radius in radii.items()
+    }
 
 
-def network_of(models: TaskModels, domain: str | None, about: Any) -> nn.Module:
+def network_of(networks: Networks, domain: str | None, about: Any) -> nn.Module:
     """Network of a domain, or the centre's, from pixels to scores."""
-    module = dict(models.items()).get(domain, models.center)
+    module = networks.get(domain, networks[None])
     if "body" in about:
         return nn.Sequential(about["body"], module).eval()
     statistics = (torch.tensor(about[name])[:, None, None] for name in ("mean", "std"))
     return Normalised(module, *statistics).eval()
 
 
-def _table(some: list[tuple[ImageFile, Any]], about: Any, models: Any, top: int) -> pd.DataFrame:
+def _table(
+    some: list[tuple[ImageFile, Any]], about: Any, networks: Networks, top: int
+) -> pd.DataFrame:
     """Predict decoded images, those of each domain together."""
     pixels = np.stack([image for _, image in some])
     domains = np.array([file.domain for file, _ in some])
     shares = torch.empty(len(some), len(about["categories"]), dtype=torch.float64)
     for domain in np.unique(domains):
         rows = np.flatnonzero(domains == domain)
-        shares[rows] = apply(network_of(models, domain, about), pixels[rows]).softmax(1).double()
+        shares[rows] = apply(network_of(networks, domain, about), pixels[rows]).softmax(1).double()
     table = pd.DataFrame({"path": [file.name for file, _ in some]})
-    table["domain"] = [domain if domain in models else "" for domain in domains.tolist()]
+    table["domain"] = [one if one in about["domains"] else "" for one in domains.tolist()]
     for rank, (values, codes) in enumerate(zip(*(x.T for x in shares.topk(top)), strict=True), 1):
         ending = "" if rank == 1 else f"_{rank}"
         table[f"category{ending}"] = [about["categories"][code] for code in codes]
@@ -181,11 +191,11 @@ def export(
     target = Path(path)
     if target.suffix not in _WRITERS:
         raise ValueError(f"The file must end in .onnx or .safetensors; got {target.name!r}.")
-    about, models = open_models(Path(folder))
-    if task is not None and task not in models:
+    about, networks = open_networks(Path(folder))
+    if task is not None and task not in networks:
         names = ", ".join(about["domains"])
         raise ValueError(f"`task` must be one of the domains {names}; got {task!r}.")
-    net = copy.deepcopy(network_of(models, task, about))
+    net = copy.deepcopy(network_of(networks, task, about))
     for parameter in net.parameters():
         parameter.data = parameter.data.clone()  # a view would drag all tasks along
     described = {"domain": task} | {name: about[name] for name in ("image_size", "categories")}
@@ -209,6 +219,8 @@ def _write_parameters(net: nn.Module, images: torch.Tensor, path: Path, about: s
 
 def _write_onnx(net: nn.Module, images: torch.Tensor, path: Path, about: str) -> Any:
     require("Export to ONNX", "onnx", "onnxscript")
+    from onnx.reference import ReferenceEvaluator
+
     traced = torch.export.export(
         net, (images[:2],), dynamic_shapes=({0: torch.export.Dim("n", min=1)},)
     )
@@ -230,20 +242,8 @@ def _write_onnx(net: nn.Module, images: torch.Tensor, path: Path, about: str) ->
         part.ClearField("metadata_props")  # lines of code, with paths of this machine
     model.metadata_props.add(key="about", value=about)
     path.write_bytes(model.SerializeToString())
-    return torch.from_numpy(_run_onnx(path, images.numpy()))
-
-
-def _run_onnx(path: Path, images: Any) -> Any:
-    """Return the scores of a file, by ONNX Runtime if it is installed."""
-    try:
-        from onnxruntime import InferenceSession
-
-        session = InferenceSession(path, providers=["CPUExecutionProvider"])
-    except ImportError:
-        from onnx.reference import ReferenceEvaluator
-
-        session = ReferenceEvaluator(str(path))
-    return session.run(None, {"images": images})[0]
+    session: Any = ReferenceEvaluator(str(path))
+    return torch.from_numpy(session.run(None, {"images": images.numpy()})[0])
 
 
 # Each writes a file for any number of images, and returns what the file says of these.

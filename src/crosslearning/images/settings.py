@@ -27,9 +27,10 @@ _RULES: list[tuple[str, str, Callable[[Any], bool]]] = [
         "None for exactly one block, which gets each of `epsilons`",
         lambda value: value is None or list(value.values()).count(None) == 1,
     ),
+    ("epsilon_by", "'domain' or 'all'", lambda value: value in ("domain", "all")),
     ("epsilons seeds", "one or more numbers of at least 0", _all_at_least_0),
 ]
-_NOT_SHARED = ("epsilons", "seeds", "baselines")
+_NOT_SHARED = ("epsilons", "epsilon_by", "seeds", "baselines")
 _OF_TRAINING = (
     "model", "epochs", "batch", "optimizer", "learning_rate", "momentum", "weight_decay",
     "schedule", "pooled_share", "augment", "flip", "weights", "blocks", "baselines",
@@ -77,6 +78,9 @@ class TrainingSettings:
         Radii; 0 pools the domains, ``math.inf`` separates them. By default both, and 1, 2, 6 and
         20 % of the norm of the untrained network; for heads 3 to 70 % of the radius at which they
         are separate.
+    epsilon_by : {"domain", "all"}
+        Whether each domain has the radius that is best for it, or all have the same one, as in the
+        paper.
     seeds : tuple of int
         Each determines a split, initial weights and an order of the images.
     train, validation, train_fraction : float
@@ -106,6 +110,7 @@ class TrainingSettings:
     baselines: bool | tuple[str, ...] = False
     backbone: str | None = None
     epsilons: tuple[float, ...] | None = None
+    epsilon_by: str = "domain"
     seeds: tuple[int, ...] = (0,)
     train: float = 0.8
     validation: float = 0.2
@@ -145,5 +150,5 @@ class TrainingSettings:
         return int(self.pooled_share * self.epochs)
 
     def identity(self) -> dict[str, Any]:
-        """Return the settings that comparable runs share: all but radii, seeds and baselines."""
+        """Return the settings that runs share: all but radii, their choice, seeds and baselines."""
         return {k: v for k, v in asdict(self).items() if k not in _NOT_SHARED}

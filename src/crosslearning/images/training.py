@@ -24,25 +24,26 @@ from crosslearning.datasets import ImageData
 from crosslearning.exceptions import ResolutionWarning
 from crosslearning.files import write_json
 from crosslearning.images import _results
-from crosslearning.images._results import Runs, outcomes
+from crosslearning.images._results import Runs
 from crosslearning.images.batches import Augmentation, ImageBatches, channel_statistics
 from crosslearning.images.folder import claim, describe_models, model_file
 from crosslearning.images.heads import HeadTraining
 from crosslearning.images.networks import (
+    MEASURED,
     baselines_of,
     default_epsilons,
     features,
     load_backbone,
+    measure,
     network,
     read_weights,
 )
 from crosslearning.images.settings import TrainingSettings
 from crosslearning.images.splits import divide
-from crosslearning.nn import EpochRecord, TaskModels, evaluate, sweep
+from crosslearning.nn import EpochRecord, TaskModels, sweep
 from crosslearning.nn._ranks import Ranks
 
 _STEPS = 500  # between two checkpoints within an epoch
-_MEASURED = "images", "validation", "test"
 
 Progress = Callable[[dict[str, Any]], object]
 Trained = tuple[TrainingSettings, list[pd.DataFrame], dict[str, Runs]]
@@ -59,11 +60,11 @@ def train(
     command: str = "",
     mesh: DeviceMesh | None = None,
 ) -> dict[str, Any]:
-    """Train a network per domain for every radius and seed, and choose a radius.
+    """Train a network per domain for every radius and seed, and choose a radius for each domain.
 
-    The radius is chosen on validation images and scored on test images. After an interruption, the
-    same call resumes where it stopped; later calls may add radii and seeds. A folder that holds
-    runs with other settings or images is refused.
+    Radii are chosen by the log loss on validation images, and scored on test images. After an
+    interruption, the same call resumes where it stopped; later calls may add radii and seeds. A
+    folder that holds runs with other settings or images is refused.
 
     Parameters
     ----------
@@ -101,13 +102,13 @@ def train(
     train_all = _train_heads if settings.backbone else partial(_train_networks, ranks)
     settings, tables, baselines = train_all(data, folder, settings, models, progress)
     table = pd.concat(tables)
-    runs = Runs.of(table, data.categories)
+    runs = Runs.of(table, data.categories, settings.epsilon_by)
     images = {"name": name, "fingerprint": data.fingerprint, "images": len(data)}
     results = _results.assemble(settings, runs, images | {"skipped": data.skipped})
     if settings.weights:
         module = network(settings, len(data.categories))()
         results["notes"] += read_weights(settings.weights, module)[1]
-    results["reliability"] = _results.calibration(table, results["chosen"]["epsilon"])
+    results["reliability"] = _results.calibration(table, results["chosen"]["epsilons"])
     results["provenance"] = {
         "command": command,
         "versions": {"crosslearning": crosslearning.__version__, "torch": version("torch")},
@@ -153,7 +154,7 @@ def _train_networks(
         on_epoch = partial(show, baseline=name, run=k, runs=len(arguments))
         changes = {"blocks": None} | changes
         scores = [seed.sweep(on_epoch, f"baselines/{name}/", **changes) for seed in seeds]
-        baselines[name] = Runs.of(pd.concat(scores), data.categories)
+        baselines[name] = Runs.of(pd.concat(scores), data.categories, settings.epsilon_by)
     return settings, tables, baselines
 
 
@@ -175,19 +176,18 @@ def _train_heads(
     )
     tables = []
     for seed in settings.seeds:
-        training, rows = HeadTraining(settings, data, vectors, seed), []
+        training = HeadTraining(settings, data, vectors, seed)
         settings = replace(settings, epsilons=settings.epsilons or training.default_epsilons())
         if models is not None:
             statistics = backbone.mean.flatten(), backbone.std.flatten()
             describe_models(models, settings, data, seed, statistics, vectors.shape[1])
         for epsilon in settings.epsilons or ():
-            networks, measured = training.fit(epsilon)
-            rows += measured
+            networks, rows = training.fit(epsilon)
+            run = {"epsilon": epsilon, "seed": seed}
+            tables.append(pd.DataFrame(rows).assign(**run))
             if models is not None:
                 networks.save(model_file(models, epsilon, seed))
-            run = {"epsilon": epsilon, "seed": seed, **_numbered(settings, epsilon, seed)}
-            progress({**run, "epoch": 1, "epochs": 1})
-        tables.append(pd.DataFrame(rows))
+            progress({**run, **_numbered(settings, epsilon, seed), "epoch": 1, "epochs": 1})
     return settings, tables, {}
 
 
@@ -229,10 +229,10 @@ class _Seed:
         """Train a network per domain at every radius, or one for all domains together."""
         settings = self.settings
         training, test, batch = *self.sources[:2], settings.batch
-        measure: Any = partial(self._measure, models)
+        measured: Any = partial(self._measure, models)
         if together:
             training, test, batch = self._mixed()
-            measure = self._measure_together
+            measured = self._measure_together
         cosine = partial(torch.optim.lr_scheduler.CosineAnnealingLR, T_max=settings.epochs)
         with warnings.catch_warnings(), self.ranks.first_alone() if together else nullcontext():
             warnings.simplefilter("ignore", ResolutionWarning)  # noted in the results instead
@@ -252,11 +252,11 @@ class _Seed:
                 pooled_epochs=settings.pooled_epochs,
                 checkpoint_every=_STEPS,
                 folder=self.folder / "runs" / f"{where}seed-{self.seed}",
-                measure=measure,
+                measure=measured,
                 on_epoch=on_epoch,
                 mesh=None if together else self.ranks.mesh,
             )
-        return table.explode(["task", *_MEASURED]) if together else table
+        return table.explode(["task", *MEASURED]) if together else table
 
     def _mixed(self) -> tuple[dict[str, ImageBatches], dict[str, ImageBatches], int]:
         """As many training images of each domain as of the largest, validation images, batch."""
@@ -272,14 +272,12 @@ class _Seed:
         """Save the networks, and return what `Runs` needs of each domain."""
         if folder is not None:
             models.save(model_file(folder, run["epsilon"], run["seed"]))
-        images = [[len(part[domain]) for part in self.sources] for domain in self.data.domains]
-        rows = zip(images, *(_outcomes(models, part) for part in self.sources[1:]), strict=True)
-        return [dict(zip(_MEASURED, row, strict=True)) for row in rows]
+        return measure(models, self.sources)
 
     def _measure_together(self, *about: Any) -> list[dict[str, Any]]:
         """One row, of the one network, with lists over all domains."""
         rows = self._measure(None, *about)
-        lists = {name: [row[name] for row in rows] for name in _MEASURED}
+        lists = {name: [row[name] for row in rows] for name in MEASURED}
         return [{"task": list(self.data.domains), **lists}]
 
 
@@ -288,16 +286,3 @@ def _optimizer(settings: TrainingSettings, parameters: Iterable[Any]) -> torch.o
     if settings.optimizer == "adam":
         return torch.optim.Adam(parameters, rate, weight_decay=decay, fused=True)
     return torch.optim.SGD(parameters, rate, settings.momentum, weight_decay=decay, fused=True)
-
-
-def _outcomes(models: TaskModels, sources: dict[str, ImageBatches]) -> list[Any]:
-    """For each domain, the category of each image, the predicted one, and its probability."""
-    domains: list[Any] = []
-
-    def note(output: torch.Tensor, target: torch.Tensor) -> float:
-        domains.append(outcomes(target.cpu(), output.cpu()))
-        return 0.0
-
-    evaluate(models, sources, note)
-    ranks = models.ranks  # each has the outcomes of its own domains
-    return [one for part in ranks.objects(domains)[: ranks.size] for one in part]

@@ -18,26 +18,20 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from crosslearning.convex.evidence.gaussian import COVARIANCES, nested_fit
-from crosslearning.convex.evidence.laplace import (
-    laplace_fit,
-    nested_laplace_fit,
-    new_task_means,
-    new_tasks,
-)
-from crosslearning.convex.evidence.marginal import Hierarchy, Marginal
+from crosslearning.convex.evidence.gaussian import COVARIANCES
+from crosslearning.convex.evidence.laplace import laplace_fit, new_tasks
+from crosslearning.convex.evidence.marginal import Hierarchy
 from crosslearning.convex.evidence.passes import laplace_passes
-from crosslearning.convex.evidence.posterior import (
-    EvidenceFit,
-    EvidenceStatus,
-    Gaussians,
-    NestedFit,
-)
+from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus, Posterior
 from crosslearning.convex.evidence.search import SearchOptions
-from crosslearning.convex.families import AVERAGED, LEARNED, Family, Gaussian, Student
+from crosslearning.convex.families import LEARNED, Family, Gaussian, Student
 from crosslearning.convex.predict import Predictor
-from crosslearning.convex.solver.augmented_lagrangian import ConvexSolution
-from crosslearning.convex.solver.bounded import bounded, bounded_levels, bounded_tasks
+from crosslearning.convex.solver.bounded import (
+    Bounded,
+    bounded,
+    bounded_levels,
+    bounded_tasks,
+)
 from crosslearning.convex.solver.losses import FamilyLoss, Loss, loss_of_pass, quadratic_loss
 from crosslearning.convex.solver.tethers import Metric
 from crosslearning.convex.sums.columns import Scaling
@@ -69,6 +63,7 @@ _OPTIONAL = (
     "groups_", "level_names_", "group_coef_", "group_intercept_", "group_covariances_",
     "group_distances_", "threshold_covariance_", "threshold_slopes_", *LEARNED,
 )  # fmt: skip
+_BY_LEVEL = ("covariance_", "epsilon_", "epsilon_max_", "task_sd_", "task_intercept_sd_")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -127,11 +122,15 @@ class CrossBayesianModel(Inference, LinearModel):
         groups, fitted = [groups.tolist() for groups in self.groups_], self.tasks_.tolist()
         return codes_of(paths_like(tasks, n_rows, self.level_names_, fitted), fitted, groups)
 
-    def _hierarchy(self) -> Hierarchy:
+    def _groups(self) -> Hierarchy | None:
+        """Return the groups of the tasks, None if there are none."""
         if not self.groups_:
-            return Hierarchy((np.zeros(len(self.tasks_), dtype=np.intp),))
+            return None
         groups = [groups.tolist() for groups in self.groups_]
         return Hierarchy(parents_of(self.tasks_.tolist(), groups))
+
+    def _hierarchy(self) -> Hierarchy:
+        return self._groups() or Hierarchy.flat(len(self.tasks_))
 
     def _epsilons(self) -> Array:
         """Return the bound of each level, outermost first."""
@@ -168,15 +167,14 @@ class CrossBayesianModel(Inference, LinearModel):
         """Fit rows of any family by Laplace's approximation."""
         scaling = self._scaling_of(rows)
         glm = self._glm(rows, scaling, offset)
-        if self.groups_:
-            self._fit_nested(scaling, glm)
-            return
-        fit = laplace_fit(glm, **self._evidence_options(rows.X.shape[1]))
-        gaussians, posterior = fit.gaussians(), fit.posterior
+        if self.groups_ and isinstance(glm.family, Student) and np.isfinite(self._epsilons()).any():
+            raise ValueError(
+                "Bounds of groups within groups need another family than 'student'. Use "
+                "epsilon=inf."
+            )
+        fit = laplace_fit(glm, groups=self._groups(), **self._evidence_options(rows.X.shape[1]))
         self._keep_shape(fit.family)
-        glm, noise = replace(glm, family=fit.family), posterior.noise_variance
-        loss = self._loss(glm, noise, posterior.thetas, gaussians.covariances)
-        self._store(scaling, posterior, gaussians, loss)
+        self._store(scaling, fit, glm.with_family(fit.family))
 
     def _keep_shape(self, family: Family) -> None:
         """Write the attributes that a family has learned."""
@@ -191,25 +189,24 @@ class CrossBayesianModel(Inference, LinearModel):
         """Fit rows of a family from sums at several parameters, by the same approximation."""
         scaling = self._scaling_of(statistics)
         options = SearchOptions(**self._evidence_options(statistics.n_features))
-        fit, last = laplace_passes(
+        fit, around, last = laplace_passes(
             passed, statistics, scaling, self._family(), options,
             intercept=self.fit_intercept, learn_from=learn_from,
         )  # fmt: skip
+        self._store(
+            scaling, fit, around.moments, lambda at: loss_of_pass(passed, replace(last, thetas=at))
+        )
 
-        def around(thetas: Array) -> Loss:
-            return loss_of_pass(passed, replace(last, thetas=thetas))
-
-        loss = quadratic_loss(fit.moments, fit.posterior.noise_variance)
-        self._store(scaling, fit.posterior, fit.gaussians(), loss, around)
-
-    def _loss(self, rows: GLMRows, noise: float, thetas: Array, covariances: Array) -> Loss:
-        """Minus log-likelihoods of the tasks, given their posterior."""
-        if isinstance(rows.family, Student):
-            squares = rows.expected_squares(thetas, covariances)
-            return quadratic_loss(rows.moments(rows.family.precisions(squares / noise)), noise)
-        if type(rows.family) is Gaussian:
-            return quadratic_loss(rows.moments(), noise)
-        return FamilyLoss(rows, noise)
+    def _loss(self, data: Moments | GLMRows, noise: float, posterior: Posterior) -> Loss:
+        """Minus log-likelihoods of the tasks; of Student noise given their posterior."""
+        if isinstance(data, Moments):
+            return quadratic_loss(data, noise)
+        if isinstance(data.family, Student):
+            squares = data.expected_squares(posterior.means[0], posterior.covariances[0])
+            return quadratic_loss(data.moments(data.family.precisions(squares / noise)), noise)
+        if type(data.family) is Gaussian:
+            return quadratic_loss(data.moments(), noise)
+        return FamilyLoss(data, noise)
 
     def _fit_task(self, rows: TaskTable, offset: Array | None = None) -> None:
         """Fit the posterior of a new task, given the others."""
@@ -221,131 +218,126 @@ class CrossBayesianModel(Inference, LinearModel):
         center, noise = self._center_vector(), self.noise_sd_**2
         glm = self._glm(rows, self._scaling(), offset)
         unseen = self.covariance_ + self.center_covariance_
-        thetas, self.task_covariances_ = new_tasks(glm, center, unseen, noise)
-        loss, metric = self._loss(glm, noise, thetas, self.task_covariances_), Metric.of(unseen)
+        mode, averaged = new_tasks(glm, center, unseen, noise)
+        loss, metric = self._loss(glm, noise, mode), Metric.of(unseen)
         solution = bounded_tasks(
             loss, metric, self.epsilon_, center, tol=_MODE_AIM, max_iter=self.max_iter
         )
-        if isinstance(glm.family, AVERAGED):
-            means, self.task_covariances_ = new_task_means(glm, center, unseen, noise)
-            if self.epsilon_ == np.inf:
-                solution = replace(solution, thetas=means, center=center)
-        self._store_tasks(self._scaling(), metric, solution)
+        if averaged is not mode and self.epsilon_ == np.inf:
+            solution = replace(solution, means=averaged.means, center=center)
+        self.task_covariances_ = averaged.covariances[0]
+        self._store_units(self._scaling(), [metric], solution.means, solution.center)
+        self._store_proof(solution)
 
-    def _fit_nested(self, scaling: Scaling, data: Moments | GLMRows) -> None:
-        """Fit moments of Gaussian targets, or rows of another family, in groups within groups."""
-        options = self._evidence_options(len(scaling.mean))
-        self.epsilon_ = self._epsilons()
-        is_bounded = bool(np.isfinite(self.epsilon_).any())
-        if is_bounded and isinstance(self._family(), Student):
-            raise ValueError(
-                "Bounds of groups within groups need another family than 'student'. Use "
-                "epsilon=inf."
-            )
-        if isinstance(data, Moments):
-            fit = nested_fit(data, self._hierarchy(), **options)
-        else:
-            fit = nested_laplace_fit(data, self._hierarchy(), averaged=not is_bounded, **options)
-            data = data.with_family(fit.family)
-            self._keep_shape(fit.family)
+    def _store(
+        self,
+        scaling: Scaling,
+        fit: EvidenceFit,
+        data: Moments | GLMRows,
+        around: Callable[[Array], Loss] | None = None,
+    ) -> None:
+        """Write the fitted attributes, given the data of the fit.
+
+        If these are the moments of a quadratic model, one of many, each `around` some parameters,
+        they are exact only there. The mode is certified, and kept where a bound is to hold;
+        otherwise the means of the posterior are.
+        """
         self._store_evidence(scaling, fit)
-        self.covariance_ = np.array([np.diag(variances) for variances in fit.level_variances[::-1]])
-        self.center_covariance_, self.task_covariances_ = fit.center_covariance, fit.covariances[0]
-        self._gains = fit.gains
-        self._store_units(scaling, fit)
+        posterior, metrics = fit.posterior, [Metric.of(each) for each in fit.level_covariances]
+        self.covariance_, self.epsilon_ = fit.level_covariances[::-1], self._epsilons()
+        self.center_covariance_ = posterior.center_covariance
+        self.task_covariances_, self._gains = posterior.covariances[0], posterior.gains
+        distances = self._store_units(scaling, metrics, fit.means, fit.center)
+        self.epsilon_max_ = np.array([each.max() for each in distances[::-1]])
+        if self.groups_:
+            inner = np.cumsum(fit.level_covariances, axis=0)  # between a task and a unit above it
+            units = zip(posterior.covariances[1:], inner, strict=False)
+            self.group_covariances_ = [unit + between for unit, between in units][::-1]
+            solution = self._within_levels(fit, data, distances)
+        else:
+            loss = self._loss(data, fit.noise_variance, posterior)
+            solution = self._within(fit, metrics[0], loss, around)
+        if np.isinf(self.epsilon_).all():
+            solution = replace(solution, center=posterior.center, means=posterior.means)
+        self._store_units(scaling, metrics, solution.means, solution.center)
+        self._store_proof(solution)
         self.task_sd_, self.task_intercept_sd_ = self._deviations(self.covariance_)
-        self._store_deviations()
-        self.forces_, self.kkt_residual_ = self.distances_, 0.0
-        if is_bounded:
-            self._bound_units(scaling, fit, data)
+        if not self.groups_:  # no axis of levels
+            for name in _BY_LEVEL:
+                setattr(self, name, getattr(self, name)[0])
 
-    def _bound_units(self, scaling: Scaling, fit: NestedFit, data: Moments | GLMRows) -> None:
-        """Replace the means of groups and tasks by those within the bounds."""
+    def _within(
+        self,
+        fit: EvidenceFit,
+        metric: Metric,
+        loss: Loss,
+        around: Callable[[Array], Loss] | None,
+    ) -> Bounded:
+        """Certify the mode of the tasks, or solve within the bound."""
+        epsilon, precision = float(self.epsilon_[0]), 1.0 / fit.center_variances
+        aim: Any = {"tol": _MODE_AIM, "max_iter": self.max_iter}
+        solution = bounded(loss, metric, precision, epsilon, fit.thetas, fit.center, **aim)
+        for _ in range(_MAX_ROUNDS):
+            if around is None or epsilon >= self.epsilon_max_[0]:
+                break
+            before = solution.means[0]
+            solution = bounded(
+                around(before), metric, precision, epsilon, before, solution.center, **aim
+            )
+            if np.abs(solution.means[0] - before).max() <= _CLOSE:
+                break
+        return solution
+
+    def _within_levels(
+        self, fit: EvidenceFit, data: Moments | GLMRows, distances: list[Array]
+    ) -> Bounded:
+        """Solve for groups and tasks within the bounds of each level, if there are any."""
+        if np.isinf(self.epsilon_).all():
+            return Bounded(fit.means, fit.center, distances, 0.0)
         rows = None
         if isinstance(data, Moments):
             products = data.products / fit.noise_variance
         else:
             rows = partial(data.products, dispersion=fit.noise_variance)
-            products = rows(fit.means[0])
-        marginal = Marginal(
+            products = rows(fit.thetas)
+        marginal = replace(
+            fit.marginal,
             products=products,
-            task_weights=np.ones(len(self.tasks_)),
-            hierarchy=fit.hierarchy,
-            roots=np.sqrt(fit.level_variances),
+            roots=[np.sqrt(np.diagonal(each)) for each in fit.level_covariances],
             precision=1.0 / fit.center_variances,
+            factors=None,
         )
-        solution = bounded_levels(
-            marginal, self.epsilon_[::-1], rows, tol=_LEVELS_AIM, max_iter=self.max_iter
-        )
-        largest = self.epsilon_max_
-        self._store_units(scaling, replace(fit, means=solution.means, center=solution.center))
-        self.epsilon_max_, self.forces_ = largest, solution.forces[0]
-        self.kkt_residual_ = solution.kkt_residual
-        self._warn_unless_converged(_CERTAIN, stacklevel=7)
+        epsilons = self.epsilon_[::-1]
+        return bounded_levels(marginal, epsilons, rows, tol=_LEVELS_AIM, max_iter=self.max_iter)
 
-    def _store_units(self, scaling: Scaling, fit: NestedFit) -> None:
-        """Write the models of tasks and groups, and covariances of new tasks in known groups."""
-        outer = list(range(len(fit.means) - 1, 0, -1))
-        units = [fit.means[k] for k in (0, *outer)]
-        self._store_models(scaling, np.vstack(units), fit.center)
-        ends = np.cumsum([len(means) for means in units])[:-1]
-        self.coef_, *self.group_coef_ = np.split(self.coef_, ends)
-        self.intercept_, *self.group_intercept_ = np.split(self.intercept_, ends)
-        inner = np.cumsum(fit.level_variances, axis=0)  # between a task and a unit of a level
-        self.group_covariances_ = [fit.covariances[k] + np.diag(inner[k - 1]) for k in outer]
-        distances = []  # to their parents, in standard deviations
-        for level, above in enumerate([*fit.means[1:], fit.center[None]]):
-            offsets = fit.means[level] - above[fit.hierarchy.parents[level]]
-            sds = np.sqrt(fit.level_variances[level])
-            scaled = np.divide(offsets, sds, out=np.zeros_like(offsets), where=sds > 0)
-            distances.append(np.linalg.norm(scaled, axis=1))
-        self.distances_, self.group_distances_ = distances[0], [distances[k] for k in outer]
-        self.epsilon_max_ = np.array([length.max() for length in distances[::-1]])
+    def _store_units(
+        self, scaling: Scaling, metrics: list[Metric], means: list[Array], center: Array
+    ) -> list[Array]:
+        """Write the models of tasks and groups; return their distances to the parents."""
+        units = [means[0], *means[:0:-1]]
+        self._store_models(scaling, np.vstack(units), center)
+        ends = np.cumsum([len(each) for each in units])[:-1]
+        self.coef_, *of_groups = np.split(self.coef_, ends)
+        self.intercept_, *levels = np.split(self.intercept_, ends)
+        parents = self._hierarchy().parents
+        distances = [
+            metric.distances(each - above[parent])
+            for metric, each, above, parent in zip(
+                metrics, means, [*means[1:], center[None]], parents, strict=True
+            )
+        ]
+        self.distances_ = distances[0]
+        if self.groups_:
+            self.group_coef_, self.group_intercept_ = of_groups, levels
+            self.group_distances_ = distances[:0:-1]
+        return distances
 
-    def _store(
-        self,
-        scaling: Scaling,
-        posterior: EvidenceFit,
-        gaussians: Gaussians,
-        loss: Loss,
-        around: Callable[[Array], Loss] | None = None,
-    ) -> None:
-        """Write the fitted attributes; `loss` is that of the tasks.
+    def _store_proof(self, solution: Bounded) -> None:
+        self._store_deviations()
+        self.forces_, self.kkt_residual_ = solution.forces[0], float(solution.kkt_residual)
+        self._warn_unless_converged(_CERTAIN)
 
-        A loss that is one of many, each `around` some parameters, is exact only there. The mode is
-        certified, and kept where a bound is to hold; otherwise the means of the `gaussians` are.
-        """
-        self._store_evidence(scaling, posterior)
-        self.covariance_ = posterior.task_covariance
-        self.center_covariance_ = gaussians.center_covariance
-        self.task_covariances_, self._gains = gaussians.covariances, [gaussians.gains]
-        metric = Metric.of(self.covariance_)
-        none = np.zeros_like(posterior.thetas)
-        mode = ConvexSolution(posterior.thetas, posterior.center, none, np.inf, 0)
-        self.epsilon_ = float(self._epsilons().item())
-        self.epsilon_max_ = float(metric.distances(mode.thetas - mode.center).max())
-        of_columns = np.append(1.0 / self.center_sd_**2, np.zeros(int(self.fit_intercept)))
-        precision = np.repeat(of_columns, self._family().n_scores)  # intercepts are free
-
-        def within(loss: Loss, start: ConvexSolution) -> ConvexSolution:
-            fixed = metric, precision, self.epsilon_
-            return bounded(loss, *fixed, start, tol=_MODE_AIM, max_iter=self.max_iter)
-
-        solution = within(loss, mode)
-        for _ in range(_MAX_ROUNDS):
-            if around is None or self.epsilon_ >= self.epsilon_max_:
-                break
-            before = replace(solution, kkt_residual=np.inf)
-            solution = within(around(before.thetas), before)
-            if np.abs(solution.thetas - before.thetas).max() <= _CLOSE:
-                break
-        if self.epsilon_ == np.inf:
-            solution = replace(solution, center=gaussians.center, thetas=gaussians.thetas)
-        self._store_tasks(scaling, metric, solution)
-        sds, of_intercepts = self._deviations(self.covariance_[np.newaxis])
-        self.task_sd_, self.task_intercept_sd_ = sds[0], of_intercepts[0]
-
-    def _store_evidence(self, scaling: Scaling, fit: EvidenceFit | NestedFit) -> None:
+    def _store_evidence(self, scaling: Scaling, fit: EvidenceFit) -> None:
         """Write what a fit says about the variances."""
         if fit.status in (EvidenceStatus.MAX_ITER, EvidenceStatus.MAX_PASSES):
             warnings.warn(fit.status.value, ConvergenceWarning, stacklevel=7)
@@ -363,14 +355,6 @@ class CrossBayesianModel(Inference, LinearModel):
         self.coef_sd_, _ = self._deviations(self.task_covariances_)
         of_center = self._with_thresholds(self.center_covariance_, [-1], np.ones(1))
         self.center_coef_sd_ = self._deviations(of_center[np.newaxis])[0][0]
-
-    def _store_tasks(self, scaling: Scaling, metric: Metric, solution: ConvexSolution) -> None:
-        self._store_models(scaling, solution.thetas, solution.center)
-        self._store_deviations()
-        self.distances_ = metric.distances(solution.thetas - solution.center)
-        self.forces_ = np.linalg.norm(solution.forces[:, : metric.n_free], axis=1)
-        self.kkt_residual_ = float(solution.kkt_residual)
-        self._warn_unless_converged(_CERTAIN, stacklevel=6)
 
     def _predictor(self, X: Any, tasks: Any) -> tuple[Predictor, Array, NDArray[np.int64]]:
         """Return the predictor, and checked features and task numbers of rows."""

@@ -13,16 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from crosslearning.convex.evidence.gaussian import evidence_fit
 from crosslearning.convex.evidence.marginal import symmetric_root, task_covariances
-from crosslearning.convex.evidence.posterior import Gaussians
 from crosslearning.convex.families import Gaussian, OneScore, Quantile, Student
 from crosslearning.convex.predict import (
-    central_interval,
     conformal_quantile,
     linear_scores,
     possible_ends,
     summary,
 )
-from crosslearning.convex.solver.losses import quadratic_loss
 from crosslearning.convex.sums.rows import quadratic_forms
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.convex.sums.table import TaskTable
@@ -189,7 +186,9 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         offset = checked_offset(sample_offset, len(features))
         mean, sd = predictor.moments(features, codes, offset)
         if method == "evidence":
-            return central_interval(family, mean, sd, predictor.dispersion, coverage)
+            tails = np.array([[0.5 * (1.0 - coverage)], [0.5 * (1.0 + coverage)]])
+            lower, upper = family.quantiles(mean, sd, predictor.dispersion, tails)
+            return lower, upper
         if not self.calibration_.size:
             raise ValueError(
                 "Conformal intervals need errors on held-out rows, but this model was fitted from "
@@ -258,16 +257,11 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         moments = statistics.moments(scaling, intercept=self.fit_intercept)
         self.target_mean_, self.target_scale_ = moments.target_mean, 1.0
         self.calibration_, self.largest_mean_ = np.empty(0), np.inf
-        kept = statistics.relabelled(np.arange(statistics.n_tasks))
-        if self.groups_:
-            self._fit_nested(scaling, moments)
-            self._statistics = kept
-            return
         options = self._evidence_options(statistics.n_features)
-        posterior = evidence_fit(moments, learn_from=learn_from, **options)
-        loss = quadratic_loss(moments, posterior.noise_variance)
-        self._store(scaling, posterior, Gaussians.exact(posterior, moments), loss)
-        self._statistics, self._gains = kept, None
+        fit = evidence_fit(moments, groups=self._groups(), learn_from=learn_from, **options)
+        self._store(scaling, fit, moments)
+        self._statistics = statistics.relabelled(np.arange(statistics.n_tasks))
+        self._gains = self._gains if self.groups_ else None
 
     def _codes_to_add(self, tasks: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Return the distinct labels of new rows, and the position of each row's."""
@@ -324,7 +318,7 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         left_out = _left_out_scores(family, rows.y, score, variance, counts)
         mean, variance = family.predictive(*left_out, dispersion)
         errors = np.abs(rows.y - mean) / np.sqrt(variance)
-        return summary(errors, np.ones(len(errors)))
+        return summary(errors)
 
 
 def _left_out_scores(

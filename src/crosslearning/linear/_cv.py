@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
@@ -23,7 +23,7 @@ from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.convex.sums.table import Data, TaskTable
 from crosslearning.evaluation import Comparison, Scores
 from crosslearning.evaluation.scores import best, nested
-from crosslearning.evaluation.scoring import Scorer, score_tasks, scorer_of
+from crosslearning.evaluation.scoring import score_tasks, scorer_of
 from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.linear._estimator import one_blas_thread
 from crosslearning.linear._tethered import CrossLinearModel
@@ -61,25 +61,6 @@ class Candidate(NamedTuple):
     def at(self, axis: str, value: float) -> Candidate:
         """Return the candidate with another value on an axis."""
         return self._replace(**{axis: value})
-
-
-@dataclass(frozen=True, eq=False)
-class FoldScorer:
-    """Scores the predictions of linear models for held-out rows, task by task."""
-
-    estimator: Any
-    scorer: Scorer | None
-    rows: TaskTable
-    models: Indices  # number of the model that predicts each task
-
-    def __call__(self, coef: Array, intercept: Array) -> Pair:
-        """Score and weight of each task."""
-        rows, at = self.rows, self.models[self.rows.tasks]
-        scores = np.einsum("rp,rqp->rq", rows.X, coef[at]) + intercept[at]
-        predicted, y = self.estimator._predicted(scores), self.estimator._decoded(rows.y)
-        return score_tasks(
-            self.scorer, predicted, rows.X, y, rows.weights, rows.tasks, rows.n_tasks
-        )
 
 
 @dataclass(eq=False)
@@ -304,9 +285,15 @@ class CrossLinearModelCV(CrossLinearModel):
     _default_score: ClassVar[str]
 
     def _fold_scorer(self, rows: Any, models: Indices) -> Callable[..., Pair]:
-        """Return what scores the tasks of held-out rows, given the number of each one's model."""
+        """Return what scores held-out rows, task by task, given the number of each one's model."""
+        return partial(self._fold_scores, rows, models[rows.tasks])
+
+    def _fold_scores(self, rows: TaskTable, at: Indices, coef: Array, intercept: Array) -> Pair:
+        """Score and weight of each task; `at` is the model that predicts each row."""
+        scores = np.einsum("rp,rqp->rq", rows.X, coef[at]) + intercept[at]
+        predicted, y = self._predicted(scores), self._decoded(rows.y)
         scorer = scorer_of(self, self.scoring, self._default_score)
-        return FoldScorer(self, scorer, rows, models)
+        return score_tasks(scorer, predicted, rows.X, y, rows.weights, rows.tasks, rows.n_tasks)
 
     def _knobs(self) -> tuple[float, float, float, float]:
         return self.alpha_, self.epsilon_, self.stiffness_, self.tension_

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from io import BytesIO
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -28,10 +27,12 @@ from threadpoolctl import ThreadpoolController
 from crosslearning.archive import read_archive, write_archive
 from crosslearning.convex.families import contrasts, family_of
 from crosslearning.convex.predict import linear_scores
+from crosslearning.convex.sums.cells import Cells
 from crosslearning.convex.sums.columns import Scaling
 from crosslearning.convex.sums.rows import GLMRows
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.convex.sums.table import Data, TaskTable
+from crosslearning.coupling._members import level_of_caller
 from crosslearning.evaluation import Comparison
 from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.tasks.estimators import (
@@ -47,7 +48,7 @@ from crosslearning.tether import Array, Indices
 if TYPE_CHECKING:
     from crosslearning.report.plots import Plot
 
-_DATACLASSES, _KIND = (Comparison,), "linear model"  # dataclasses among fitted attributes
+_DATACLASSES, _KIND = (Comparison, Cells), "linear model"  # dataclasses among fitted attributes
 _JOINT = ("_gains", "_statistics")  # what contrasts and updates need, and predictions do not
 
 
@@ -244,9 +245,7 @@ class LinearModel(TaskEstimator):
         """Write the fitted model to a file, without pickle."""
         joint = {name: vars(self)[name] for name in _JOINT if vars(self).get(name) is not None}
         if "_statistics" in joint:
-            buffer = BytesIO()
-            joint["_statistics"].save(buffer)
-            joint["_statistics"] = np.frombuffer(buffer.getvalue(), dtype=np.uint8)
+            joint["_statistics"] = vars(joint["_statistics"])
         write_archive(path, _KIND, {**state_of(self), "joint": joint}, _DATACLASSES)
 
     @classmethod
@@ -260,7 +259,8 @@ class LinearModel(TaskEstimator):
             )
         model, joint = model_of(state), state["joint"]
         if "_statistics" in joint:
-            joint["_statistics"] = Statistics.load(BytesIO(joint["_statistics"].tobytes()))
+            sums, joint["_statistics"] = joint["_statistics"], Statistics()
+            vars(joint["_statistics"]).update(sums)
         vars(model).update(joint)
         return model  # type: ignore[no-any-return]
 
@@ -312,13 +312,13 @@ class LinearModel(TaskEstimator):
         self.intercept_ = intercept[:-1]
         self.center_intercept_ = intercept[-1] if intercept.ndim > 1 else float(intercept[-1])
 
-    def _warn_unless_converged(self, tol: float, stacklevel: int = 4) -> None:
+    def _warn_unless_converged(self, tol: float) -> None:
         if not self.kkt_residual_ <= tol:
             warnings.warn(
                 f"The solver stopped at a relative KKT residual of {self.kkt_residual_:.1e}, above "
                 f"{tol:g}, with `max_iter`={self.max_iter}. {self._remedy}",
                 ConvergenceWarning,
-                stacklevel=stacklevel,
+                stacklevel=level_of_caller(),
             )
 
     def _scores(self, X: Any, tasks: Any) -> Array:
@@ -365,9 +365,7 @@ def checked_offset(offset: Any, n_rows: int) -> Array:
     return checked
 
 
-@cache
-def _libraries() -> ThreadpoolController:
-    return ThreadpoolController()
+_libraries = cache(ThreadpoolController)
 
 
 @contextmanager

@@ -90,7 +90,7 @@ class CrossLinearModel(LinearModel):
         self.epsilon_ = self._named([tether.epsilon for tether in coupling.tethers])
         self.__dict__.pop("epsilon_max_", None)  # of an earlier fit
         self._ends = partial(problem.ends, coupling, solution)
-        self._warn_unless_converged(self.tol, stacklevel=5)
+        self._warn_unless_converged(self.tol)
 
     def _learned(self, data: Data, scaling: Scaling) -> tuple[Array | None, float | None]:
         """Root of the metric, None for the standard one, and a ridge strength if one is learned."""
@@ -104,7 +104,7 @@ class CrossLinearModel(LinearModel):
             moments = data.moments(scaling, intercept=self.fit_intercept)
             fit = evidence_fit(moments, tol=_ENOUGH)
         else:
-            fit = laplace_fit(self._glm(data, scaling), tol=_ENOUGH).posterior
+            fit = laplace_fit(self._glm(data, scaling), tol=_ENOUGH)
         weight = data.task_weights.sum() / max(np.count_nonzero(data.counts), 1)
         root = learned_root(fit.task_covariance, fit.noise_variance / float(weight))
         return root, float(fit.noise_variance / fit.center_variances[0])

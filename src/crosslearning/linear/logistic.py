@@ -94,9 +94,7 @@ class CrossLogisticRegressionCV(_LogisticTarget, CrossLinearModelCV):
     def _predicted(self, scores: Array) -> Predicted:
         """Return classes and their probabilities, given linear scores."""
         logs = np.asarray(log_softmax(scores @ contrasts(len(self.classes_)).T, axis=1))
-        decisions = logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
-        classes = self._decoded(logs.argmax(axis=1))
-        return Predicted(classes, self.classes_, np.exp(logs), decisions)
+        return Predicted(self._decoded(logs.argmax(axis=1)), self.classes_, np.exp(logs))
 
     def _decoded(self, y: Indices) -> NDArray[Any]:
         """Return classes as given."""

@@ -9,14 +9,16 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+from crosslearning.archive import decode, encode
 from crosslearning.nn._evaluation import EpochRecord
-from crosslearning.nn._files import encode_label, encode_tether, pack, read_file, unpack, write_file
+from crosslearning.nn._files import encode_label, encode_tether, read_file, write_file
 
 if TYPE_CHECKING:
     import os
@@ -30,6 +32,7 @@ _SHOWN = 3  # differences that a message lists
 _PLAIN = ("step", "stopped", "seconds")  # of a run, for JSON
 _EXTRA = "_extra_state"  # labels and pulls; the same on all ranks
 _LIKE, _SCALAR = "optimizer", "scalar"  # state that has axes, and state that has none
+_packed = partial(encode, array=torch.Tensor)  # with the tensors collected in a dict
 
 
 class Checkpoint:
@@ -51,10 +54,10 @@ class Checkpoint:
     def save(self) -> None:
         run = self.run
         tensors, content = self.stored()
-        content["models"] = pack(dict(run.models.state_dict()), "models", tensors)
-        content["optimizer"] = pack(run.optimizer.state_dict(), "optimizer", tensors)
+        content["models"] = _packed(dict(run.models.state_dict()), tensors)
+        content["optimizer"] = _packed(run.optimizer.state_dict(), tensors)
         if run.validation is not None:
-            content["best"] = pack(run.validation.state(), "best", tensors)
+            content["best"] = _packed(run.validation.state(), tensors)
         write_file(self.file, _KIND, tensors, content)
 
     def resume(self, epochs: int) -> None:
@@ -80,32 +83,32 @@ class Checkpoint:
         tensors = {"epoch": torch.from_numpy(np.stack([run.sums, run.counts]))}
         content = {
             "run": self.configuration | tethers(run, run.step),
-            "history": pack(_to_columns(run.history.records), "history", tensors),
+            "history": _packed(_to_columns(run.history.records), tensors),
             **{name: getattr(run, name) for name in _PLAIN},
         }
         if run.scheduler is not None:
-            content["scheduler"] = pack(run.scheduler.state_dict(), "scheduler", tensors)
+            content["scheduler"] = _packed(run.scheduler.state_dict(), tensors)
         return tensors, content
 
     def restore(self, tensors: dict[str, torch.Tensor], content: dict[str, Any]) -> None:
         run = self.run
         self.restore_models(tensors, content)
         if run.scheduler is not None:
-            run.scheduler.load_state_dict(unpack(content["scheduler"], tensors))
+            run.scheduler.load_state_dict(decode(content["scheduler"], tensors))
         if run.validation is not None:
             run.history.best_epoch = run.validation.best_epoch
         for name in _PLAIN:
             setattr(run, name, content[name])
         run.sums, run.counts = tensors["epoch"].numpy()
-        run.history.records = _from_columns(unpack(content["history"], tensors))
+        run.history.records = _from_columns(decode(content["history"], tensors))
 
     def restore_models(self, tensors: dict[str, torch.Tensor], content: dict[str, Any]) -> None:
         """Restore the models, the state of the optimizer, and the best models so far."""
         run = self.run
-        run.models.load_state_dict(unpack(content["models"], tensors))
-        run.optimizer.load_state_dict(unpack(content["optimizer"], tensors))
+        run.models.load_state_dict(decode(content["models"], tensors))
+        run.optimizer.load_state_dict(decode(content["optimizer"], tensors))
         if run.validation is not None:
-            run.validation.load_state(unpack(content["best"], tensors))
+            run.validation.load_state(decode(content["best"], tensors))
 
     def _refuse_another(self, content: dict[str, Any], epochs: int) -> None:
         here = self.configuration | tethers(self.run, content["step"])
@@ -148,12 +151,12 @@ class RankCheckpoint(Checkpoint):
                 {name: value for name, value in group.items() if name != "params"}
                 for group in run.optimizer.param_groups
             ]
-            content |= {"folder": folder.name, "groups": pack(groups, "groups", tensors)}
+            content |= {"folder": folder.name, "groups": _packed(groups, tensors)}
             tensors[_EXTRA] = run.models.get_extra_state()
             if run.validation is not None:
                 best = run.validation.state()
                 content["has_best_models"] = best["models"] is not None
-                content["best"] = pack({**best, "models": None}, "best", tensors)
+                content["best"] = _packed({**best, "models": None}, tensors)
             write_file(self.file, _KIND, tensors, content)
             for old in self.path.glob("step-*"):
                 if old != folder:
@@ -167,7 +170,7 @@ class RankCheckpoint(Checkpoint):
 
         models, optimizer, validation = self.run.models, self.run.optimizer, self.run.validation
         if validation is not None:
-            validation.load_state(unpack(content["best"], tensors))
+            validation.load_state(decode(content["best"], tensors))
             if content["has_best_models"]:
                 state = models.state_dict()
                 validation.best_state = {name: value.clone() for name, value in state.items()}
@@ -177,7 +180,7 @@ class RankCheckpoint(Checkpoint):
         load(self._models() | places, storage_reader=reader)
         models.load_state_dict({_EXTRA: tensors[_EXTRA]}, strict=False)  # FSDP sees what was read
         for group, options in zip(
-            optimizer.param_groups, unpack(content["groups"], tensors), strict=True
+            optimizer.param_groups, decode(content["groups"], tensors), strict=True
         ):
             group.update(options)
         optimizer.state.clear()

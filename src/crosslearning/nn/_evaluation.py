@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -18,8 +18,6 @@ from crosslearning.nn._task_models import TaskModels
 from crosslearning.tether import Array
 
 Metric = Callable[[Any, Any], Any]
-
-_ROWS = 256  # that pass through a model at a time
 
 
 def evaluate(
@@ -62,7 +60,7 @@ def evaluate(
 
 
 def score_sources(
-    models: TaskModels, sources: Mapping[Hashable, Source], metric: Metric, batch_size: int = _ROWS
+    models: TaskModels, sources: Mapping[Hashable, Source], metric: Metric, batch_size: int = 256
 ) -> dict[Hashable, float]:
     """Metric of each task, of the centre for new tasks; each rank scores its own."""
     modules = dict(models.items())
@@ -107,18 +105,15 @@ def as_metric(metric: Any) -> Metric:
 
 def _score(module: nn.Module, source: Source, metric: Metric, batch_size: int) -> float:
     device = next((parameter.device for parameter in module.parameters()), torch.device("cpu"))
-    pairs = [(module(x.to(device)), y.to(device)) for x, y in in_order(source, batch_size)]
+    batches: Iterable[tuple[Any, Any]]
+    if isinstance(source, Batches):
+        batches = source.loader
+    else:
+        batches = map(source.batch, torch.arange(len(source)).split(batch_size))
+    pairs = [(module(x.to(device)), y.to(device)) for x, y in batches]
     if callable(reshard := getattr(module, "reshard", None)):
         reshard()  # FSDP keeps what a pass without gradients has gathered
     return float(metric(*(torch.cat(parts) for parts in zip(*pairs, strict=True))))
-
-
-def in_order(source: Source, batch_size: int = _ROWS) -> Iterator[tuple[Any, Any]]:
-    if isinstance(source, Batches):
-        yield from source.loader
-        return
-    for indices in torch.arange(len(source)).split(batch_size):
-        yield source.batch(indices)
 
 
 @contextmanager
@@ -139,6 +134,8 @@ class Validation:
     def __init__(
         self, data: Any, metric: Any, loss: Callable[[Any, Any], Any], patience: int | None
     ) -> None:
+        if patience is not None:
+            check_counts(patience=patience)
         self.sources = as_sources(data, "validation")
         self.metric = loss if metric is None else as_metric(metric)
         self.sign = -1.0 if metric is None else 1.0
@@ -147,20 +144,6 @@ class Validation:
         self.best = -math.inf
         self.best_epoch: int | None = None
         self.best_state: dict[str, torch.Tensor] | None = None
-
-    @classmethod
-    def checked(
-        cls, data: Any, metric: Any, loss: Callable[[Any, Any], Any], patience: Any
-    ) -> Validation | None:
-        """Return None without data, and refuse options that would then have no effect."""
-        if data is None and (metric is not None or patience is not None):
-            option = "`metric`" if metric is not None else "`patience`"
-            raise ValueError(
-                f"{option} needs `validation`, the data on which the models are scored."
-            )
-        if patience is not None:
-            check_counts(patience=patience)
-        return None if data is None else cls(data, metric, loss, patience)
 
     def scores(self, models: TaskModels) -> tuple[Array, float]:
         """Metric of each task, NaN without data, and the mean over the others."""

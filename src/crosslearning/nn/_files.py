@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
 import os
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +16,7 @@ from crosslearning.files import replacing
 from crosslearning.tether import Array, Tether
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable
 
 _KEY = "crosslearning"
 _VERSION = 1
@@ -100,41 +98,3 @@ def encode_tether(tether: Tether) -> dict[str, Any]:
         return "inf" if knob == np.inf else float(knob)
 
     return {name: words(getattr(tether, name)) for name in ("epsilon", "stiffness", "tension")}
-
-
-def pack(value: Any, name: str, tensors: dict[str, torch.Tensor]) -> Any:
-    """Return a JSON value, and collect its tensors under names with this prefix."""
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else {"float": str(value)}
-    if isinstance(value, torch.Tensor):
-        tensors[name] = value
-        return {"tensor": name}
-    if isinstance(value, dict):
-        pairs = [
-            [pack(key, "", {}), pack(one, f"{name}.{key}", tensors)] for key, one in value.items()
-        ]
-        return {"counter" if isinstance(value, Counter) else "dict": pairs}
-    if isinstance(value, (list, tuple)):
-        items = [pack(one, f"{name}.{index}", tensors) for index, one in enumerate(value)]
-        return {"tuple": items} if isinstance(value, tuple) else items
-    raise ValueError(
-        f"Only states of numbers, strings, tensors and containers of these can be saved; "
-        f"{name} is {type(value).__name__}. Train without a checkpoint, or use another optimizer "
-        "or scheduler."
-    )
-
-
-def unpack(packed: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
-    if isinstance(packed, list):
-        return [unpack(one, tensors) for one in packed]
-    if not isinstance(packed, dict):
-        return packed
-    ((kind, content),) = packed.items()
-    if kind in ("tensor", "float"):
-        return tensors[content] if kind == "tensor" else float(content)
-    items = unpack(content, tensors)
-    if kind == "tuple":
-        return tuple(items)
-    return Counter(dict(items)) if kind == "counter" else dict(items)

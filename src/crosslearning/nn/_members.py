@@ -23,7 +23,7 @@ from crosslearning.tether import Array, Flags
 if TYPE_CHECKING:
     from crosslearning.nn._task_models import TaskModels
 
-_ELEMENTS = 1 << 18  # of a chunk: its temporaries stay in the second-level cache
+_ELEMENTS = 1 << 17  # of a chunk: its temporaries stay in the second-level cache
 _NARROWEST = 1 << 14  # narrower chunks cost more in calls than in arithmetic
 _MANY = 16  # rows from which NumPy, which computes half of a symmetric matrix, is faster than torch
 _FRESH = 50  # steps after which norms, which change slowly, are measured again
@@ -63,6 +63,7 @@ class Workspace:
         self.dtype = torch.float64 if flat.dtype is torch.float64 else torch.float32
         # Sums are in float64: on the CPU where the matrix' own device cannot.
         self._sums = torch.device("cpu") if flat.device.type == "mps" else flat.device
+        self._by_numpy = flat.device.type == "cpu" and len(flat) > _MANY
         room = torch.empty((len(flat), wide), dtype=self.dtype, device=flat.device)
         self._chunks = []
         for stored in chunks:
@@ -82,25 +83,24 @@ class Workspace:
 
         Differences are multiplied chunk by chunk, and the products are summed in float64.
         """
-        shape = (len(self.flat) - 1,) * 2
-        product = torch.empty(shape, dtype=self.dtype, device=self.flat.device)
-        return self.total(self.product(number, out=product) for number in range(self.n_chunks))
+        n_tasks = len(self.flat) - 1
+        products = self.flat.new_empty((self.n_chunks, n_tasks, n_tasks), dtype=self.dtype)
+        for number, product in enumerate(products):
+            self.multiply(number, out=product)
+        return self.total(products)
 
-    def product(self, number: int, out: torch.Tensor) -> torch.Tensor:
+    def multiply(self, number: int, out: torch.Tensor) -> None:
+        """Write the Gram matrix of one chunk."""
         difference = self._chunks[number].differences()
-        if len(difference) < _MANY or out.device.type != "cpu":
-            return torch.mm(difference, difference.T, out=out)
-        rows = difference.numpy()
-        np.matmul(rows, rows.T, out=out.numpy())
-        return out
+        if self._by_numpy:
+            rows = difference.numpy()
+            np.matmul(rows, rows.T, out=out.numpy())
+        else:
+            torch.mm(difference, difference.T, out=out)
 
-    def total(self, products: Iterable[torch.Tensor]) -> Array:
-        """Sum of the Gram matrices of chunks, in their order; symmetric."""
-        shape = (len(self.flat) - 1,) * 2
-        total = torch.zeros(shape, dtype=torch.float64, device=self._sums)
-        for product in products:
-            total += product.to(self._sums)
-        gram: Array = total.cpu().numpy()
+    def total(self, products: torch.Tensor) -> Array:
+        """Sum of the Gram matrices of chunks, symmetric."""
+        gram: Array = products.to(self._sums).sum(dim=0, dtype=torch.float64).cpu().numpy()
         return 0.5 * (gram + gram.T)
 
     def move(self, pull: Array, weights: Array) -> None:
@@ -193,7 +193,7 @@ class Columns:
         shape = self._most, self._ranks.n_tasks, self._ranks.n_tasks
         products = self._local.flat.new_zeros(shape, dtype=self._work.dtype)
         for number in self._fetch():
-            self._work.product(number, out=products[number])
+            self._work.multiply(number, out=products[number])
         gathered = self._ranks.gather_tensors(products).flatten(0, 1)
         return self._work.total(gathered[: self._local.n_chunks])
 
@@ -275,10 +275,12 @@ class FlatMembers:
             norms = np.sqrt(self._total(np.array([one.norm() ** 2 for one in self.local])))
             self._norms = self._ranks.gather(np.tile(norms, (len(self._models.per_task), 1)))[0]
             widths = self._total(np.array([float(one.flat.shape[1]) for one in self.local]))
-            self._sizes = widths.astype(int).tolist()
+            self._sizes = widths.astype(int)
         self._age += 1
         dtypes = [flat.flat.dtype for flat in self._models.flats]
-        return dtype_storage(dtypes, self._norms, self._sizes)
+        names = [str(dtype).removeprefix("torch.") for dtype in dtypes]
+        eps = np.array([torch.finfo(dtype).eps for dtype in dtypes])
+        return Storage(names, eps, self._norms, self._sizes)
 
     def culprits(self) -> tuple[list[str], str]:
         mine = [
@@ -311,12 +313,6 @@ class FlatMembers:
                 "`models.average_gradients()` between `backward()` and `optimizer.step()`."
             )
         return first
-
-
-def dtype_storage(dtypes: Sequence[torch.dtype], norms: Array, sizes: Sequence[int]) -> Storage:
-    names = [str(dtype).removeprefix("torch.") for dtype in dtypes]
-    eps = np.array([torch.finfo(dtype).eps for dtype in dtypes])
-    return Storage(names, eps, norms, np.array(sizes))
 
 
 @dataclass(frozen=True, eq=False)

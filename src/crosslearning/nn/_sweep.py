@@ -21,7 +21,6 @@ from crosslearning.evaluation.scores import best, nested
 from crosslearning.nn._data import Augment, Batches, Pair, as_sources, check_counts
 from crosslearning.nn._evaluation import EpochRecord, Metric
 from crosslearning.nn._ranks import Ranks
-from crosslearning.nn._stacked import train_stacked, why_not_stacked
 from crosslearning.nn._sweep_runs import Folder, Measure, Plan, settings_of, train_single
 from crosslearning.tasks import within_task_folds
 from crosslearning.tether import Flags
@@ -48,7 +47,6 @@ def sweep(
     scheduler: Callable[[torch.optim.Optimizer], Any] | None = None,
     augment: Augment | None = None,
     engine: str = "auto",
-    stacked: bool | Literal["auto"] = "auto",
     folder: str | os.PathLike[str] | None = None,
     checkpoint_every: int | None = None,
     measure: Measure | None = None,
@@ -87,23 +85,19 @@ def sweep(
     metric : "accuracy" or callable, optional
         Function of a task's outputs and targets, as in :func:`evaluate`; by default the loss.
     engine : str, default="auto"
-        As in :func:`fit`, for runs that are not stacked.
-    stacked : bool or "auto", default="auto"
-        Whether to train all runs at the same time, in one vmap, which is several times faster for
-        linear models and multi-layer perceptrons. "auto" does so where it gives the same numbers
-        and is no slower.
+        As in :func:`fit`.
     folder : path, optional
         Folder for finished runs and the state of the current one, from which an interrupted sweep
-        resumes; stacked runs finish all at once. A folder of another sweep is refused.
+        resumes. A folder of another sweep is refused.
     checkpoint_every : int, optional
         Steps after which the state of a run is also saved, in addition to the end of each epoch.
     measure, on_epoch : callable, optional
         ``measure(run, models, history)`` returns, for each task of a trained run, a dict of further
         columns, of JSON values; ``run`` has ``method``, ``epsilon``, ``stiffness`` and ``seed``.
-        ``on_epoch(run, record)`` is called after each epoch. With either, runs are not stacked.
+        ``on_epoch(run, record)`` is called after each epoch.
     mesh : DeviceMesh, optional
         Spreads the tasks of every run over ranks; see :class:`TaskModels`. All ranks need all
-        data and must call this function. Runs are not stacked.
+        data and must call this function.
 
     Returns
     -------
@@ -160,14 +154,8 @@ def sweep(
     starts = list(range(seeds) if isinstance(seeds, int) else seeds)
     pairs = list(product(settings, starts))
     runs = {pair: kept.find(*pair) if kept else None for pair in pairs}
-    missing = [run for run, rows in runs.items() if rows is None]
-    finished: Iterable[list[dict[str, Any]]]
-    if missing and _to_stack(stacked, plan):
-        finished = train_stacked(plan, missing)
-    else:
-        finished = (train_single(plan, *run, engine, kept) for run in missing)
-    for run, rows in zip(missing, finished, strict=True):
-        runs[run] = rows
+    for run in [run for run, rows in runs.items() if rows is None]:
+        runs[run] = rows = train_single(plan, *run, engine, kept)
         if kept and ranks.is_first:
             kept.keep(*run, rows)
     if kept and ranks.is_first:
@@ -180,15 +168,6 @@ def sweep(
             for task, row in zip(data, rows or (), strict=True)
         ]
     )
-
-
-def _to_stack(stacked: bool | Literal["auto"], plan: Plan) -> bool:
-    if stacked is False:
-        return False
-    obstacle = why_not_stacked(plan, required=stacked is True)
-    if stacked is True and obstacle:
-        raise ValueError(f"The runs cannot be stacked: {obstacle}. Use stacked='auto'.")
-    return obstacle is None
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,15 +21,7 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from crosslearning.files import replacing, write_json
 from crosslearning.nn._checkpoint import name_of
-from crosslearning.nn._data import (
-    Augment,
-    Schedule,
-    Source,
-    as_sources,
-    check_counts,
-    digest,
-    schedule,
-)
+from crosslearning.nn._data import Augment, Source, as_sources, check_counts, digest
 from crosslearning.nn._evaluation import EpochRecord, History, as_metric, score_sources
 from crosslearning.nn._seeds import build
 from crosslearning.nn._task_models import TaskModels
@@ -137,9 +129,6 @@ class Plan:
         if setting.method == "fine-tuned":
             return self.pooled_epochs or self.epochs // 2
         return self.pooled_epochs if setting.method in ("pooled", "cross") else 0
-
-    def schedule(self) -> Schedule:
-        return schedule(tuple(self.sources().values()), self.batch_size, self.sampling)
 
     def sources(self) -> dict[Hashable, Source]:
         return as_sources(self.data)

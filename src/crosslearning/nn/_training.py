@@ -144,6 +144,9 @@ def fit(
     array([0.1, 0.1])
     """
     check_counts(epochs=epochs, project_every=project_every)
+    for name, option in (("metric", metric), ("patience", patience)):
+        if validation is None and option is not None:
+            raise ValueError(f"`{name}` needs `validation`, the data on which models are scored.")
     sources = _sources(data, models)
     device = next(models.parameters()).device
     plan = schedule(tuple(sources.values()), batch_size, sampling, models.ranks)
@@ -153,7 +156,7 @@ def fit(
         feed=Feed(sources, plan, seed, augment, device, models.ranks),
         optimizer=made,
         scheduler=make_scheduler(scheduler, made),
-        validation=Validation.checked(validation, metric, loss, patience),
+        validation=None if validation is None else Validation(validation, metric, loss, patience),
         callbacks=callbacks,
         project_every=project_every,
         pooled_epochs=_by_block(pooled_epochs, models),
@@ -320,11 +323,14 @@ class Run:
             pulls=np.zeros(len(models)) if certificate is None else certificate.pull,
             scores=scores,
             score=score,
-            learning_rate=learning_rate(self.optimizer),
+            learning_rate=float(self.optimizer.param_groups[0]["lr"]),
             seconds=self.seconds,
         )
         self.history.records.append(record)
-        advance(self.scheduler, record.loss if self.validation is None else score)
+        if isinstance(self.scheduler, ReduceLROnPlateau):
+            self.scheduler.step(record.loss if self.validation is None else score)
+        elif self.scheduler is not None:
+            self.scheduler.step()
         for callback in self.callbacks:
             self.stopped |= callback(record) is True
         self.stopped = models.ranks.any(self.stopped)
@@ -361,17 +367,6 @@ def make_scheduler(source: Any, optimizer: Optimizer) -> Any:
             "one. Use lambda o: StepLR(o, step_size=10)."
         )
     return scheduler
-
-
-def advance(scheduler: Any, score: float) -> None:
-    if isinstance(scheduler, ReduceLROnPlateau):
-        scheduler.step(score)
-    elif scheduler is not None:
-        scheduler.step()
-
-
-def learning_rate(optimizer: Optimizer) -> float:
-    return float(optimizer.param_groups[0]["lr"])
 
 
 def step_size(models: TaskModels, optimizer: Optimizer) -> float | None:

@@ -37,6 +37,12 @@ def refuse_unlike(models: TaskModels) -> None:
                 "engine='vmap' needs the same architecture for all tasks; that of task "
                 f"{task!r} differs from that of task {label!r}. Use engine='loop'."
             )
+        for name, buffer in module.named_buffers():
+            if buffer is not models.center.get_buffer(name):
+                raise ValueError(
+                    "engine='vmap' needs buffers that all tasks share, unlike those of BatchNorm; "
+                    f"every task has its own {name!r}. Use engine='loop'."
+                )
 
 
 def is_of_torch(loss: Any) -> bool:
@@ -75,6 +81,12 @@ class VmapEngine:
         self.device = next(models.parameters()).device
         self.losses = torch.vmap(self._loss_of_one, randomness="different")
         self._rows: list[Tensors] = [dict(one.named_parameters()) for one in models.per_task]
+        tethered = {slot.name for flat in models.flats for slot in flat.slots}
+        self._apart = [
+            name
+            for name, shared in models.center.named_parameters()
+            if name not in tethered and any(row[name] is not shared for row in self._rows)
+        ]
         self._flat = FlatOptimizer(optimizer, models) if can_be_flat(optimizer, models) else None
         self._trained = trained(models.parameters())
         if self._flat is not None:
@@ -87,20 +99,15 @@ class VmapEngine:
         for parameter in () if self._flat else self._trained:  # new gradients take as much memory
             parameter.grad = None
         x, y = self._feed.step(step)
-        parameters, buffers = self._parameters(), self._buffers()
+        parameters = self._parameters()
         leaves = {name: one for name, one in parameters.items() if one.requires_grad}
         seed_torch(self.device, self._feed.feed.dropout_seed(0, step))
         try:
-            losses = self.losses(parameters, buffers, x, y)
+            losses = self.losses(parameters, x, y)
             gradients = torch.autograd.grad(losses.sum(), list(leaves.values()), allow_unused=True)
         except Exception as error:
             error.add_note("This happened with engine='vmap'; engine='loop' takes any model.")
             raise
-        if changed := [name for name, buffer in buffers.items() if buffer._version]:
-            raise ValueError(
-                "engine='vmap' needs buffers that do not change in training, unlike those of "
-                f"BatchNorm; {changed[0]!r} does. Use engine='loop'."
-            )
         self._hand_over(dict(zip(leaves, gradients, strict=True)))
         return list(range(len(losses))), losses.detach()
 
@@ -115,9 +122,8 @@ class VmapEngine:
         if self._flat is not None:
             self._flat.scatter()
 
-    def _loss_of_one(self, parameters: Tensors, buffers: Tensors, x: Any, y: Any) -> torch.Tensor:
-        module = self.models.per_task[0]
-        return self.loss(functional_call(module, (parameters, buffers), (x,)), y)
+    def _loss_of_one(self, parameters: Tensors, x: Any, y: Any) -> torch.Tensor:
+        return self.loss(functional_call(self.models.per_task[0], parameters, (x,)), y)
 
     def _parameters(self) -> Tensors:
         """Parameters of all tasks, stacked: views of the flat buffers, and copies of others.
@@ -129,20 +135,11 @@ class VmapEngine:
             for flat in self.models.flats
             for slot in flat.slots
         }
-        for name, first in self._rows[0].items():
-            if name not in parameters and not _is_shared(rows := [row[name] for row in self._rows]):
-                parameters[name] = torch.stack(rows).detach()
-            if name in parameters:
-                parameters[name].requires_grad_(first.requires_grad)
+        for name in self._apart:
+            parameters[name] = torch.stack([row[name] for row in self._rows]).detach()
+        for name, one in parameters.items():
+            one.requires_grad_(self._rows[0][name].requires_grad)
         return parameters
-
-    def _buffers(self) -> Tensors:
-        modules = self.models.per_task
-        named = {
-            name: [module.get_buffer(name) for module in modules]
-            for name, _ in modules[0].named_buffers()
-        }
-        return {name: torch.stack(rows) for name, rows in named.items() if not _is_shared(rows)}
 
     def _hand_over(self, gradients: dict[str, torch.Tensor | None]) -> None:
         if self._flat is None:
@@ -159,10 +156,6 @@ class VmapEngine:
                     "`requires_grad_(False)`, do not tether it, or use engine='loop'."
                 )
             place.copy_(gradient)
-
-
-def _is_shared(rows: list[torch.Tensor]) -> bool:
-    return len(rows) > 1 and all(row is rows[0] for row in rows)
 
 
 class StackedFeed:

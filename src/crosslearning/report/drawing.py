@@ -61,14 +61,14 @@ def chart(values: Records) -> alt.Chart:
     return alt.Chart(alt.InlineData(values=json.dumps(list(values))))
 
 
-def spec(description: str, *layers: Any, height: int, width: int | str = "container") -> Spec:
-    """Return the specification of a chart, without the theme Altair adds.
+def spec(description: str, *layers: Any, height: int) -> Spec:
+    """Return the specification of a chart as wide as its place, without the theme Altair adds.
 
     Its data have no more digits than are shown.
     """
-    fit = "fit-x" if width == "container" else "pad"
+    size = {"width": "container", "height": height, "autosize": "fit-x"}
     drawn = alt.layer(*layers) if len(layers) > 1 else layers[0]
-    sized = drawn.properties(width=width, height=height, description=description, autosize=fit)
+    sized = drawn.properties(**size, description=description)
     result: Spec = sized.to_dict(validate=False)
     del result["config"]
     for name, text in result["datasets"].items():

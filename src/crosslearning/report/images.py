@@ -10,7 +10,7 @@ from typing import Any
 
 import altair as alt
 
-from crosslearning.evaluation.numbers import count, percent, points, radius, spread
+from crosslearning.evaluation.numbers import count, percent, points, radii_by_name, radius, spread
 from crosslearning.report.drawing import CROSS, METHODS, Records, Spec, beside, chart, spec, tips
 from crosslearning.report.page import Chapter, Number, Results
 from crosslearning.report.paths import accuracy_lines, accuracy_path
@@ -58,14 +58,22 @@ def images(results: Results) -> Chapter:
 
 
 def _choice(content: dict[str, Any], folder: Path) -> Number:
-    chosen = content["chosen"]
+    chosen, epsilon = content["chosen"], _one_radius(content)
     named = {0.0: "pooled", math.inf: "separate"}
-    value = named.get(float(chosen["epsilon"]), f"cross-learned, ε = {radius(chosen['epsilon'])}")
+    value = f"ε = {radii_by_name(chosen['epsilons'])}"
+    if epsilon is not None:
+        value = named.get(epsilon, f"cross-learned, {value}")
     note = f"best of {count(len(content['path']), 'radius', 'radii')} on validation images; "
-    note += f"on test images it is {radius(chosen['best_on_test'])}"
+    note += f"on test images: {radii_by_name(chosen['best_on_test'])}"
     command = f"crosslearning predict {shlex.quote(folder.resolve().name)} new-images"
     saved = (folder / "models").is_dir()
     return Number("Use these networks", value, note, words=True, command=command if saved else None)
+
+
+def _one_radius(content: dict[str, Any]) -> float | None:
+    """Return the radius that was chosen, if it is the same for all domains."""
+    radii = set(map(float, content["chosen"]["epsilons"].values()))
+    return radii.pop() if len(radii) == 1 else None
 
 
 def _accuracy(content: dict[str, Any]) -> Number:
@@ -102,50 +110,71 @@ def _path(content: dict[str, Any]) -> Figure:
         {"name": f"{row['method']} {percent(row['test']['mean'])}", "score": row["test"]["mean"]}
         for row in content.get("baselines", [])
     ]
+    chosen, title = _one_radius(content), "Test accuracy by ε, the same for all domains"
+    if chosen is None:
+        score = content["chosen"]["test"]["mean"]
+        name = f"each domain at its chosen ε {percent(score)}"
+        baselines.append({"name": name, "score": score})
+    else:
+        title = f"Test accuracy by ε; {radius(chosen)} was chosen"
     baselines.sort(key=lambda row: -row["score"])
-    chosen = float(content["chosen"]["epsilon"])
     return Figure(
         "accuracy",
-        f"Test accuracy by ε; {radius(chosen)} was chosen",
+        title,
         accuracy_path(rows, _ends(content), chosen, baselines),
         "" if rows[0]["low"] is None else "Band: one standard deviation over seeds.",
     )
 
 
 def _domain_lines(content: dict[str, Any]) -> Figure:
+    chosen = content["chosen"]["epsilons"]
     rows = [
-        {"epsilon": point["epsilon"], "series": domain["domain"], "score": domain["test"]["mean"]}
+        {
+            "epsilon": point["epsilon"],
+            "series": domain["domain"],
+            "score": domain["test"]["mean"],
+            "chosen": point["epsilon"] == chosen[domain["domain"]],
+        }
         for point in content["path"]
         for domain in point["domains"]
     ]
-    return Figure("domains", "Test accuracy by ε in every domain", accuracy_lines(rows))
+    caption = "Test accuracy by ε in every domain; outlined at the chosen ε"
+    return Figure("domains", caption, accuracy_lines(rows))
 
 
 def _tables(content: dict[str, Any]) -> dict[str, Any]:
     """Return the tables of domains and of categories, for each method."""
-    methods = {"pooled": 0.0, "cross-learned": content["chosen"]["between"], "separate": "inf"}
-    radii = [float(point["epsilon"]) for point in content["path"]]
-    chosen = {name: float(e) for name, e in methods.items() if e is not None}
-    places = {name: radii.index(e) for name, e in chosen.items() if e in radii}
-    at = {
-        name: {domain["domain"]: domain for domain in content["path"][k]["domains"]}
-        for name, k in places.items()
+    places = [float(point["epsilon"]) for point in content["path"]]
+    names = [domain["domain"] for domain in content["data"]["domains"]]
+    methods = {
+        "pooled": dict.fromkeys(names, 0.0),
+        "cross-learned": content["chosen"]["between"] or {},
+        "separate": dict.fromkeys(names, math.inf),
     }
-    bound = at.get("cross-learned") or {d["domain"]: d for d in content["path"][0]["domains"]}
+    at = {
+        method: {name: places.index(float(radius)) for name, radius in radii.items()}
+        for method, radii in methods.items()
+        if radii and {*map(float, radii.values())} <= {*places}
+    }
+    bound = at.get("cross-learned") or dict.fromkeys(names, 0)
+
+    def scores(name: str, k: int) -> dict[str, Any]:
+        return next(row for row in content["path"][k]["domains"] if row["domain"] == name)
+
     domains = [
         {
             **domain,
-            "accuracy": [rows[domain["domain"]]["test"]["mean"] for rows in at.values()],
-            "distance": bound[domain["domain"]]["distance"],
-            "pull": bound[domain["domain"]]["pull"],
+            "accuracy": [scores(name, k[name])["test"]["mean"] for k in at.values()],
+            "epsilon": places[bound[name]],
+            **{what: scores(name, bound[name])[what] for what in ("distance", "pull")},
         }
-        for domain in content["data"]["domains"]
+        for name, domain in zip(names, content["data"]["domains"], strict=True)
     ]
     categories = [
-        {**row, "accuracy": [row["accuracy"][k] for k in places.values()]}
+        {**row, "accuracy": [row["accuracy"][k[row["domain"]]] for k in at.values()]}
         for row in content["categories"]
     ]
-    return {"columns": list(places), "domain_rows": domains, "category_rows": categories}
+    return {"columns": list(at), "domain_rows": domains, "category_rows": categories}
 
 
 def _improvement(improvement: list[dict[str, Any]]) -> Figure | None:

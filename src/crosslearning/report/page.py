@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 from collections.abc import Iterable, Iterator
@@ -13,13 +12,15 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pandas as pd
+
 from crosslearning.archive import from_json
 from crosslearning.extras import require
 from crosslearning.files import default_cache_dir, replacing
 from crosslearning.report.plots import Figure, export
 from crosslearning.tables.findings import VERSION, Findings
 
-_VERSIONS = {"table": VERSION, "images": 1}
+_VERSIONS = {"table": VERSION, "images": 2}
 _PAPER = ("gaussian", "accuracy", "domains", "improvement")  # figures
 
 
@@ -286,8 +287,7 @@ def _content(path: Path) -> dict[str, Any]:
 def _curve(path: Path) -> list[dict[str, float]]:
     """Read the rows of a CSV file of numbers."""
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = csv.DictReader(file)
-            return [{name: float(text) for name, text in row.items()} for row in rows]
-    except (ValueError, TypeError, csv.Error, OSError) as error:
+        rows = pd.read_csv(path, dtype=float)
+    except (ValueError, OSError) as error:
         raise ValueError(f"{path} cannot be read: {error}. Create the results again.") from error
+    return [dict(zip(map(str, rows), values, strict=True)) for values in rows.to_numpy().tolist()]

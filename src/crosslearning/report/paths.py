@@ -10,26 +10,11 @@ from typing import Any
 import altair as alt
 
 from crosslearning.evaluation.numbers import radius as written
-from crosslearning.report.drawing import (
-    CROSS,
-    INK,
-    SERIES,
-    SHORT,
-    SOFT,
-    VALUE,
-    Records,
-    Spec,
-    beside,
-    chart,
-    level,
-    short,
-    spec,
-    tips,
-)
+from crosslearning.report import drawing as draw
 
 _HEIGHT = 300
 _NAME, _FORM = "test accuracy", ".1%"
-_OTHERS = [*SERIES[2:], SOFT, INK]  # colours and shapes of baselines
+_OTHERS = [*draw.SERIES[2:], draw.SOFT, draw.INK]  # colours and shapes of baselines
 _SHAPES = ["square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-left"]
 
 
@@ -72,7 +57,7 @@ class RadiusAxis:
         axis = alt.Axis(
             title="radius ε",
             values=self.ticks(),
-            labelExpr=labels + SHORT.replace("datum.value", "pow(10, datum.value)"),
+            labelExpr=labels + draw.SHORT.replace("datum.value", "pow(10, datum.value)"),
             labelOverlap=False,
             labelFlush=False,
             grid=False,
@@ -81,14 +66,14 @@ class RadiusAxis:
         return alt.X("place:Q", axis=axis, scale=alt.Scale(domain=ends, nice=False))
 
 
-def _base(points: Records) -> tuple[RadiusAxis, Records, alt.Chart]:
+def _base(points: draw.Records) -> tuple[RadiusAxis, draw.Records, alt.Chart]:
     """Place points on a common axis."""
     axis = RadiusAxis.of([float(point["epsilon"]) for point in points])
     placed = [
         {**point, "place": axis.place(float(point["epsilon"])), "label": written(point["epsilon"])}
         for point in points
     ]
-    return axis, placed, chart(placed).encode(x=axis.encoding())
+    return axis, placed, draw.chart(placed).encode(x=axis.encoding())
 
 
 def _accuracy() -> alt.Y:
@@ -97,42 +82,46 @@ def _accuracy() -> alt.Y:
 
 
 def accuracy_path(
-    points: Records, levels: dict[str, float], chosen: float, baselines: Records
-) -> Spec:
-    """Draw accuracy against ε, with a band, the choice, levels and baselines to compare with.
+    points: draw.Records, levels: dict[str, float], chosen: float | None, baselines: draw.Records
+) -> draw.Spec:
+    """Draw accuracy against ε, with a band, any choice, levels and baselines to compare with.
 
     `points` are rows with `epsilon`, `score`, `low` and `high`, `baselines` with `name` and
     `score`.
     """
     axis, placed, base = _base(points)
     banded = points[0]["low"] is not None
-    tooltip = tips(label="ε", score=(_NAME, _FORM))
+    tooltip = draw.tips(label="ε", score=(_NAME, _FORM))
     if banded:
-        tooltip += tips(low=("low", _FORM), high=("high", _FORM))
-    band = base.mark_area(color=CROSS, opacity=0.14).encode(y="low:Q", y2="high:Q")
+        tooltip += draw.tips(low=("low", _FORM), high=("high", _FORM))
+    band = base.mark_area(color=draw.CROSS, opacity=0.14).encode(y="low:Q", y2="high:Q")
     layers = [
         *_baselines(baselines),
         *([band] if banded else []),
-        base.mark_line(color=CROSS, strokeWidth=2.5).encode(y=_accuracy()),
-        *_choice(placed, axis.place(chosen), axis),
+        base.mark_line(color=draw.CROSS, strokeWidth=2.5).encode(y=_accuracy()),
+        *([] if chosen is None else _choice(placed, axis.place(chosen), axis)),
         *_levels(levels, placed),
         # On top, for the pointer to meet them.
-        base.mark_circle(color=CROSS, opacity=1, size=50).encode(y=_accuracy(), tooltip=tooltip),
+        base.mark_circle(color=draw.CROSS, opacity=1, size=50).encode(
+            y=_accuracy(), tooltip=tooltip
+        ),
     ]
-    about = f"{_NAME} against the radius ε, which was chosen as {written(chosen)}"
-    return spec(about, *layers, height=_HEIGHT)
+    about = f"{_NAME} against the radius ε"
+    if chosen is not None:
+        about += f", which was chosen as {written(chosen)}"
+    return draw.spec(about, *layers, height=_HEIGHT)
 
 
-def _baselines(rows: Records) -> list[Any]:
+def _baselines(rows: draw.Records) -> list[Any]:
     """Draw a dotted line for each baseline, with a mark at its end that a legend explains."""
     if not rows:
         return []
     names = [row["name"] for row in rows]
     legend = alt.Legend(orient="bottom", direction="vertical", columns=1, labelLimit=320)
-    base = chart(rows).encode(
+    base = draw.chart(rows).encode(
         y=_accuracy(),
         color=alt.Color("name:N", scale=alt.Scale(domain=names, range=_OTHERS), legend=legend),
-        tooltip=tips(name="baseline", score=(_NAME, _FORM)),
+        tooltip=draw.tips(name="baseline", score=(_NAME, _FORM)),
     )
     mark = base.mark_point(filled=True, size=80, opacity=1, clip=False)
     shape = alt.Shape("name:N", scale=alt.Scale(domain=names, range=_SHAPES), legend=legend)
@@ -142,27 +131,29 @@ def _baselines(rows: Records) -> list[Any]:
     ]
 
 
-def _levels(levels: dict[str, float], placed: Records) -> list[alt.Chart]:
+def _levels(levels: dict[str, float], placed: draw.Records) -> list[alt.Chart]:
     """Name each level at the end where the curve does not begin at it."""
     charts = []
     for method, value in levels.items():
         left = method == "separate"
         place = {"level": value, "place": placed[0 if left else -1]["place"]}
         above = value == max(levels.values())
-        charts += level(method, f"{method} {value:.1%}", place, left=left, above=above)
+        charts += draw.level(method, f"{method} {value:.1%}", place, left=left, above=above)
     return charts
 
 
-def _choice(placed: Records, place: float, axis: RadiusAxis) -> list[alt.Chart]:
+def _choice(placed: draw.Records, place: float, axis: RadiusAxis) -> list[alt.Chart]:
     """Mark the chosen radius by a line and a label above the chart."""
     left = place > (axis.low + axis.high) / 2
     nearest = min(placed, key=lambda point: abs(point["place"] - place))
-    base = chart([{**nearest, "place": place}]).encode(x="place:Q")
+    base = draw.chart([{**nearest, "place": place}]).encode(x="place:Q")
     return [
-        base.mark_rule(color=INK, strokeWidth=1),
-        base.mark_point(shape="circle", size=130, color=INK, strokeWidth=2).encode(y="score:Q"),
+        base.mark_rule(color=draw.INK, strokeWidth=1),
+        base.mark_point(shape="circle", size=130, color=draw.INK, strokeWidth=2).encode(
+            y="score:Q"
+        ),
         base.mark_text(
-            **beside(left=left, gap=-4),
+            **draw.beside(left=left, gap=-4),
             baseline="bottom",
             dy=-3,
             y=0,
@@ -172,41 +163,41 @@ def _choice(placed: Records, place: float, axis: RadiusAxis) -> list[alt.Chart]:
     ]
 
 
-def accuracy_lines(points: Records) -> Spec:
-    """Draw accuracy against ε, a line for each `series` of the points."""
+def accuracy_lines(points: draw.Records) -> draw.Spec:
+    """Draw accuracy against ε, a line for each `series` of the points, and rings where `chosen`."""
     names = list(dict.fromkeys(point["series"] for point in points))
     base = _base(points)[2].encode(
         y=_accuracy(),
-        color=alt.Color("series:N", sort=names, scale=alt.Scale(domain=names, range=SERIES)),
+        color=alt.Color("series:N", sort=names, scale=alt.Scale(domain=names, range=draw.SERIES)),
         shape=alt.Shape("series:N", sort=names, scale=alt.Scale(domain=names)),
-        tooltip=tips(series=" ", label="ε", score=(_NAME, _FORM)),
+        tooltip=draw.tips(series=" ", label="ε", score=(_NAME, _FORM)),
     )
     dots = base.mark_point(filled=True, size=60, opacity=1)
+    rings = base.transform_filter(alt.datum.chosen).mark_point(
+        shape="circle", size=220, color=draw.INK, strokeWidth=1.5
+    )
     about = f"{_NAME} against the radius ε, by domain"
-    return spec(about, base.mark_line(strokeWidth=2), dots, height=_HEIGHT)
+    return draw.spec(about, base.mark_line(strokeWidth=2), dots, rings, height=_HEIGHT)
 
 
 def parameter_paths(
-    epsilons: Sequence[float], tasks: Records, center: Sequence[float], *, name: str
-) -> Spec:
-    """Draw a parameter of every task against ε as a thin line, and of the centre as a thick one.
-
-    `tasks` are rows with `label` and `values`, one for each radius.
-    """
+    epsilons: Sequence[float], tasks: dict[str, Sequence[float]], center: Sequence[float], name: str
+) -> draw.Spec:
+    """Draw a parameter of every task against ε as a thin line, and of the centre as a thick one."""
     axis = RadiusAxis.of(epsilons)
     places = [{"place": axis.place(epsilon), "epsilon": written(epsilon)} for epsilon in epsilons]
-    y = alt.Y("value:Q", scale=alt.Scale(zero=False), axis=short())
+    y = alt.Y("value:Q", scale=alt.Scale(zero=False), axis=draw.short())
     layers = []
     for rows, color, width, opacity in [
-        (tasks, CROSS, 1, 0.35),
-        ([{"label": "centre", "values": center}], INK, 3, 1),
+        (tasks, draw.CROSS, 1, 0.35),
+        ({"centre": center}, draw.INK, 3, 1),
     ]:
         points = [
-            {"label": row["label"], "value": value, **place}
-            for row in rows
-            for value, place in zip(row["values"], places, strict=True)
+            {"label": label, "value": value, **place}
+            for label, values in rows.items()
+            for value, place in zip(values, places, strict=True)
         ]
-        line = chart(points).mark_line(color=color, strokeWidth=width, opacity=opacity)
-        hover = tips(label="task", epsilon="ε", value=(name, VALUE))
+        line = draw.chart(points).mark_line(color=color, strokeWidth=width, opacity=opacity)
+        hover = draw.tips(label="task", epsilon="ε", value=(name, draw.VALUE))
         layers.append(line.encode(x=axis.encoding(), y=y, detail="label:N", tooltip=hover))
-    return spec(f"{name} of every task against the radius ε", *layers, height=260)
+    return draw.spec(f"{name} of every task against the radius ε", *layers, height=260)

@@ -172,14 +172,10 @@ def path(solutions: CrossPath, coefficient: int | None) -> Plot:
     if coefficient is None:  # the one that differs most, as a share of its size
         size = np.abs(values[-1]).mean(axis=0)
         coefficient = int((values[-1].std(axis=0) / np.where(size > 0, size, 1.0)).argmax())
-    step = -(-tasks // _STROKES)
-    rows = [
-        {"label": str(task), "values": values[:, k, coefficient].tolist()}
-        for k, task in list(enumerate(solutions.tasks))[::step]
-    ]
+    shown = range(0, tasks, -(-tasks // _STROKES))
+    rows = {str(solutions.tasks[k]): values[:, k, coefficient].tolist() for k in shown}
     center = solutions.center_coef.reshape(n, -1)[:, coefficient].tolist()
-    name = f"coefficient {coefficient}"
-    chart = parameter_paths([float(radius) for radius in epsilons], rows, center, name=name)
+    chart = parameter_paths(epsilons, rows, center, f"coefficient {coefficient}")
     caption = f"Coefficient {coefficient} from pooled to separate"
     return plot(Figure("path", caption, chart, "Thin: every task. Thick: the centre."))
 
@@ -187,7 +183,7 @@ def path(solutions: CrossPath, coefficient: int | None) -> Plot:
 def coefficients(model: Any) -> Plot:
     """Draw the coefficients of every task of a linear model around those of the centre."""
     require("A plot", *_NEEDED)
-    from crosslearning.report.tasks import strips
+    from crosslearning.report.tasks import Parameter, strips
 
     features = [str(name) for name in getattr(model, "feature_names_in_", ())]
     features = features or [f"x{k}" for k in range(model.coef_.shape[-1])]
@@ -198,16 +194,10 @@ def coefficients(model: Any) -> Plot:
     center = np.column_stack([np.reshape(model.center_intercept_, -1), middle])
     if len(center) > 1:
         names = [f"{label}: {name}" for label in model.classes_ for name in names]
-    step, center = -(-count // _STROKES), center.ravel()
-    tasks, labels = tasks.reshape(count, -1)[::step], [str(task) for task in model.tasks_[::step]]
-    charts = []
-    for k, name in enumerate(names[:_COEFFICIENTS]):
-        rows = [
-            {"feature": name, "label": label, "value": float(value)}
-            for label, value in zip(labels, tasks[:, k], strict=True)
-        ]
-        middle_row = [{"feature": name, "value": float(center[k])}]
-        charts.append({**strips(rows, middle_row, kind="task"), "width": _NARROW})
+    step, labels = -(-count // _STROKES), [str(task) for task in model.tasks_]
+    rows = zip(names, center.ravel().tolist(), tasks.reshape(count, -1).T.tolist(), strict=True)
+    shown = [Parameter(*row) for row in rows][:_COEFFICIENTS]
+    charts = [strips([parameter], labels, step, "task") for parameter in shown]
     some = f" (the first {_COEFFICIENTS} of {len(names)})" if len(names) > _COEFFICIENTS else ""
     key = "A stroke for each task, a diamond for the centre; every row has its own scale."
     return plot(Figure("tasks", f"Coefficients of the tasks{some}", _stacked(charts), key))
@@ -215,12 +205,14 @@ def coefficients(model: Any) -> Plot:
 
 def _stacked(charts: list[dict[str, Any]]) -> dict[str, Any]:
     """Put charts below each other, with their data in one place."""
-    data = {name: rows for chart in charts for name, rows in chart.pop("datasets").items()}
-    about, schema = charts[0]["description"], charts[0]["$schema"]
-    for chart in charts:
-        chart.pop("autosize")
-        chart.pop("$schema")
-    return {"$schema": schema, "description": about, "vconcat": charts, "datasets": data}
+    data = {name: rows for chart in charts for name, rows in chart["datasets"].items()}
+    common = ("$schema", "autosize", "datasets")
+    parts = [
+        {name: value for name, value in chart.items() if name not in common} | {"width": _NARROW}
+        for chart in charts
+    ]
+    whole = {name: charts[0][name] for name in ("$schema", "description")}
+    return {**whole, "vconcat": parts, "datasets": data}
 
 
 def table(findings: Findings) -> str:
@@ -249,5 +241,5 @@ def table_tasks(findings: Findings | None) -> Plot:
             "saved ones with `crosslearning report`."
         )
     figures = coefficients(findings)
-    charts = [{**figure.spec, "width": _NARROW} for figure in figures]
-    return plot(Figure("tasks", figures[0].caption, _stacked(charts), figures[0].key))
+    charts = _stacked([figure.spec for figure in figures])
+    return plot(Figure("tasks", figures[0].caption, charts, figures[0].key))

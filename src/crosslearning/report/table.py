@@ -11,31 +11,16 @@ import altair as alt
 
 from crosslearning.archive import to_json
 from crosslearning.evaluation.numbers import capital, count, number
-from crosslearning.report.drawing import (
-    CROSS,
-    GAIN,
-    INK,
-    METHODS,
-    SOFT,
-    VALUE,
-    Records,
-    Spec,
-    beside,
-    chart,
-    names,
-    short,
-    spec,
-    tips,
-)
+from crosslearning.report import drawing as draw
 from crosslearning.report.page import Chapter, Number, Results
 from crosslearning.report.plots import Figure
-from crosslearning.report.tasks import coefficients, effects, listed, task_figures
+from crosslearning.report.tasks import coefficients, effects, task_figures
 from crosslearning.tables.findings import Findings, ModelScore
 
 _COLUMNS = 20  # whose differences are drawn
 _LINE = 28  # letters of a name of a model
 _FAR = 4  # times the median distance from the best; models beyond would compress the axis
-_COLOURS = {**METHODS, "levels": SOFT}
+_COLOURS = {**draw.METHODS, "levels": draw.SOFT}
 _HEIGHT = 280
 _UNIT = alt.Scale(domain=[0, 1], nice=False)
 
@@ -68,7 +53,7 @@ def table(results: Results) -> Chapter:
             "differences": differences(findings),
             "coefficients": coefficients(findings),
             "effects": effects(findings),
-            **task_figures(findings, listed(findings)),
+            **task_figures(findings),
             "predict": command and f"{command} --out predicted.csv",
         },
     )
@@ -133,7 +118,7 @@ def _placed(row: dict[str, Any], far: bool, right: bool) -> dict[str, Any]:
     }
 
 
-def model_errors(tried: Records, *, name: str, right: bool = True) -> Spec:
+def model_errors(tried: draw.Records, *, name: str, right: bool = True) -> draw.Spec:
     """Draw the error of each model, with a bar of one standard error of the difference.
 
     Rows have `label`, `kind`, `chosen`, `score`, `difference`, `difference_error` and perhaps
@@ -148,26 +133,28 @@ def model_errors(tried: Records, *, name: str, right: bool = True) -> Spec:
     room = (end - start) or abs(end) or 1.0  # on the right for the text
     scale = alt.Scale(domain=[start - 0.06 * room, end + 0.5 * room], nice=False, zero=False)
     colours = alt.Scale(domain=list(_COLOURS), range=list(_COLOURS.values()))
-    base = chart(models).encode(
-        y=names("lines", labelExpr="split(datum.label, '\\n')", labelLimit=190, labelFontSize=12),
-        x=alt.X("at:Q", scale=scale, axis=short(orient="top", grid=False)),
+    base = draw.chart(models).encode(
+        y=draw.names(
+            "lines", labelExpr="split(datum.label, '\\n')", labelLimit=190, labelFontSize=12
+        ),
+        x=alt.X("at:Q", scale=scale, axis=draw.short(orient="top", grid=False)),
         color=alt.Color("kind:N", scale=colours, legend=None),
-        tooltip=tips(
+        tooltip=draw.tips(
             label="model",
-            score=(name, VALUE),
-            difference=("worse than the chosen model by", GAIN),
-            difference_error=("standard error", VALUE),
+            score=(name, draw.VALUE),
+            difference=("worse than the chosen model by", draw.GAIN),
+            difference_error=("standard error", draw.VALUE),
             **seconds,
         ),
     )
-    drawn, ink = base.transform_filter(~alt.datum.far), alt.value(INK)
-    chosen = chart([row for row in models if row["chosen"]]).encode(x="at:Q")
+    drawn, ink = base.transform_filter(~alt.datum.far), alt.value(draw.INK)
+    chosen = draw.chart([row for row in models if row["chosen"]]).encode(x="at:Q")
     shape = alt.condition("datum.kind == 'levels'", alt.value("cross"), alt.value("circle"))
     dot: Any = {"filled": True, "size": 90, "opacity": 1}
     ring = drawn.transform_filter(alt.datum.chosen).mark_point(size=240, strokeWidth=2)
     text = drawn.mark_text(align="left", dx=10)
     layers = [
-        chosen.mark_rule(color=INK, strokeDash=[3, 3]),
+        chosen.mark_rule(color=draw.INK, strokeDash=[3, 3]),
         drawn.mark_rule(strokeWidth=3, opacity=0.45).encode(x="low:Q", x2="high:Q"),
         drawn.mark_point(**dot).encode(shape=shape),
         ring.encode(color=ink),
@@ -177,9 +164,9 @@ def model_errors(tried: Records, *, name: str, right: bool = True) -> Spec:
         far = base.transform_filter(alt.datum.far).encode(x=alt.value("width" if right else 0))
         layers += [
             far.mark_point(**dot).encode(shape=shape),
-            far.mark_text(**beside(left=right, gap=10)).encode(text="text:N", color=ink),
+            far.mark_text(**draw.beside(left=right, gap=10)).encode(text="text:N", color=ink),
         ]
-    return spec(f"{name} of every model tried", *layers, height=34 * len(models))
+    return draw.spec(f"{name} of every model tried", *layers, height=34 * len(models))
 
 
 def differences(findings: Findings) -> Figure | None:
@@ -197,60 +184,63 @@ def differences(findings: Findings) -> Figure | None:
     ]
     if not rows:
         return None
-    base = chart(rows).encode(
-        y=names("what", [row["what"] for row in rows], labelLimit=190),
-        x=alt.X("sd:Q", axis=short(orient="top"), scale=alt.Scale(zero=True)),
-        tooltip=tips(
+    base = draw.chart(rows).encode(
+        y=draw.names("what", [row["what"] for row in rows], labelLimit=190),
+        x=alt.X("sd:Q", axis=draw.short(orient="top"), scale=alt.Scale(zero=True)),
+        tooltip=draw.tips(
             what=" ",
-            sd=(f"standard deviation, in {unit}", VALUE),
-            low=("at least", VALUE),
-            high=("at most", VALUE),
-            center=("effect at the centre", VALUE),
+            sd=(f"standard deviation, in {unit}", draw.VALUE),
+            low=("at least", draw.VALUE),
+            high=("at most", draw.VALUE),
+            center=("effect at the centre", draw.VALUE),
             columns="columns",
         ),
     )
-    bar = base.mark_rule(color=CROSS, strokeWidth=4, opacity=0.4).encode(x="low:Q", x2="high:Q")
-    dots = base.mark_point(filled=True, size=90, opacity=1, color=CROSS)
+    bar = base.mark_rule(color=draw.CROSS, strokeWidth=4, opacity=0.4).encode(
+        x="low:Q", x2="high:Q"
+    )
+    dots = base.mark_point(filled=True, size=90, opacity=1, color=draw.CROSS)
     about = f"Standard deviation between {findings.task} models, of the level and of each effect"
     caption = f"Standard deviation between tasks, in units of {unit}"
-    return Figure("differences", caption, spec(about, bar, dots, height=28 * len(rows)))
+    return Figure("differences", caption, draw.spec(about, bar, dots, height=28 * len(rows)))
 
 
 def checks(findings: Findings) -> list[Figure]:
     """Draw predictions, intervals and probabilities against what was so."""
     figures = []
     if findings.predicted:
-        rows = [{**to_json(row), "task": str(row.task)} for row in findings.predicted]
-        caption = f"Actual against predicted {findings.target}, on held-out rows"
-        figures.append(Figure("predicted", caption, predicted_actual(rows, kind=findings.task)))
+        figures.append(_predicted(findings))
     if reliable := findings.reliability:
         bins = to_json(reliable.bins)
         figures.append(reliability(bins, findings.target, reliable.class_, kind="rows"))
     return figures
 
 
-def predicted_actual(points: Records, *, kind: str) -> Spec:
-    """Draw held-out rows with `actual`, `predicted` and `task`."""
-    values = [row[name] for row in points for name in ("actual", "predicted")]
+def _predicted(findings: Findings) -> Figure:
+    rows = [{**to_json(row), "task": str(row.task)} for row in findings.predicted]
+    values = [row[name] for row in rows for name in ("actual", "predicted")]
     low, high = min(values), max(values)
     scale = alt.Scale(domain=[low, high], nice=True, zero=False)
-    base = chart(points).encode(
-        x=alt.X("predicted:Q", scale=scale, axis=short(title="predicted", grid=False)),
-        y=alt.Y("actual:Q", scale=scale, axis=short(title="actual")),
-        tooltip=tips(task=kind, actual=("actual", VALUE), predicted=("predicted", VALUE)),
+    hover = {name: (name, draw.VALUE) for name in ("actual", "predicted")}
+    base = draw.chart(rows).encode(
+        x=alt.X("predicted:Q", scale=scale, axis=draw.short(title="predicted", grid=False)),
+        y=alt.Y("actual:Q", scale=scale, axis=draw.short(title="actual")),
+        tooltip=draw.tips(task=findings.task, **hover),
     )
-    dots = base.mark_point(filled=True, size=22, opacity=0.35, color=CROSS)
+    dots = base.mark_point(filled=True, size=22, opacity=0.35, color=draw.CROSS)
     about = "Actual against predicted values of held-out rows"
-    return spec(about, dots, _diagonal(low, high, scale), height=_HEIGHT)
+    drawn = draw.spec(about, dots, _diagonal(low, high, scale), height=_HEIGHT)
+    caption = f"Actual against predicted {findings.target}, on held-out rows"
+    return Figure("predicted", caption, drawn)
 
 
 def _diagonal(low: float, high: float, scale: alt.Scale) -> Any:
-    ends = chart([{"x": low, "y": low}, {"x": high, "y": high}])
-    line = ends.mark_line(color=SOFT, strokeDash=[5, 4], strokeWidth=1.5)
+    ends = draw.chart([{"x": low, "y": low}, {"x": high, "y": high}])
+    line = ends.mark_line(color=draw.SOFT, strokeDash=[5, 4], strokeWidth=1.5)
     return line.encode(x=alt.X("x:Q", scale=scale), y=alt.Y("y:Q", scale=scale))
 
 
-def reliability(bins: Records, target: str, label: Any, *, kind: str) -> Figure:
+def reliability(bins: draw.Records, target: str, label: Any, *, kind: str) -> Figure:
     """Draw how often a value of the target, or the predicted one, was true, by probability."""
     event = f"the predicted {target}" if label is None else f"{target} = {label}"
     titles = {
@@ -259,19 +249,20 @@ def reliability(bins: Records, target: str, label: Any, *, kind: str) -> Figure:
         "low": "at least",
         "high": "at most",
     }
+    shares = {name: (title, ".1%") for name, title in titles.items()}
     axis: dict[str, Any] = {"format": "%", "values": [0, 0.25, 0.5, 0.75, 1]}
-    base = chart(bins).encode(
+    base = draw.chart(bins).encode(
         x=alt.X("predicted:Q", scale=_UNIT, axis=alt.Axis(title="predicted", grid=False, **axis)),
         y=alt.Y("observed:Q", scale=_UNIT, axis=alt.Axis(title="observed", **axis)),
-        tooltip=tips(**{name: (title, ".1%") for name, title in titles.items()}, count=(kind, ",")),
+        tooltip=draw.tips(**shares, count=(kind, ",")),
     )
     size = alt.Size("count:Q", scale=alt.Scale(range=[30, 200]), legend=None)
-    drawn = spec(
+    drawn = draw.spec(
         f"Observed against predicted probabilities of held-out {kind}",
         _diagonal(0, 1, _UNIT),
-        base.mark_line(color=CROSS, strokeWidth=2),
-        base.mark_rule(color=CROSS, strokeWidth=3, opacity=0.4).encode(y="low:Q", y2="high:Q"),
-        base.mark_point(filled=True, opacity=1, color=CROSS).encode(size=size),
+        base.mark_line(color=draw.CROSS, strokeWidth=2),
+        base.mark_rule(color=draw.CROSS, strokeWidth=3, opacity=0.4).encode(y="low:Q", y2="high:Q"),
+        base.mark_point(filled=True, opacity=1, color=draw.CROSS).encode(size=size),
         height=_HEIGHT,
     )
     caption = f"How often {event} was true, by its predicted probability"

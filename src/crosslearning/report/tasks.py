@@ -8,21 +8,7 @@ from typing import Any, NamedTuple
 import altair as alt
 import numpy as np
 
-from crosslearning.report.drawing import (
-    CROSS,
-    GAIN,
-    GAINS,
-    INK,
-    SOFT,
-    VALUE,
-    Records,
-    Spec,
-    chart,
-    names,
-    short,
-    spec,
-    tips,
-)
+from crosslearning.report import drawing as draw
 from crosslearning.report.plots import Figure
 from crosslearning.tables.findings import Findings, PartialEffect, Predictor, TaskRow
 
@@ -32,7 +18,7 @@ _LINE = 22  # characters of labels that fit side by side
 _FEW = 6  # values, each of which has a tick
 
 
-def listed(findings: Findings) -> list[dict[str, Any]]:
+def _listed(findings: Findings) -> list[dict[str, Any]]:
     """Return the rows of the tasks by descending gain, unscored ones last."""
     comparison, against = findings.comparison, findings.verdict.against
     sign = 1 if findings.score.greater_is_better else -1
@@ -61,9 +47,10 @@ def _force(task: TaskRow, epsilon: float | None) -> float:
     return max((task.force or 0.0) - task.distance, 0.0)
 
 
-def task_figures(findings: Findings, tasks: list[dict[str, Any]]) -> dict[str, Any]:
+def task_figures(findings: Findings) -> dict[str, Any]:
     """Return the chart of the gains, the rows of the table of tasks, and those at their bound."""
-    half, scored = _MOST_ROWS // 2, [task for task in tasks if task["gain"] is not None]
+    tasks, half = _listed(findings), _MOST_ROWS // 2
+    scored = [task for task in tasks if task["gain"] is not None]
     at_bound = [task for task in tasks if task["force"] > 0]
     return {
         "gains": _gains(findings, scored) if scored else None,
@@ -79,29 +66,29 @@ def _gains(findings: Findings, tasks: list[dict[str, Any]]) -> Figure:
     some = f" ({len(tasks):,} of {n_compared:,})" if len(tasks) < n_compared else ""
     rival = labels[findings.verdict.against]
     caption = f"Gain over {rival}, by size of the {kind}{some}; above 0, sharing helps"
-    scores = {method: (label, VALUE) for method, label in labels.items()}
+    scores = {method: (label, draw.VALUE) for method, label in labels.items()}
     fields = ("label", "rows", *labels, "gain")
     tasks = [{name: task[name] for name in fields} for task in tasks]
     sizes = [task["rows"] for task in tasks]
     wide = max(sizes) > 20 * max(min(sizes), 1)
-    points = chart(tasks).encode(
+    points = draw.chart(tasks).encode(
         x=alt.X(
             "rows:Q",
             title=f"rows of the {kind}",
             scale=alt.Scale(type="log", nice=False, padding=8) if wide else alt.Scale(zero=False),
             axis=alt.Axis(grid=False, tickCount=6, format="~s"),
         ),
-        y=alt.Y("gain:Q", axis=short()),
-        **GAINS,
-        tooltip=tips(label=kind, rows=("rows", ","), **scores, gain=("gain", GAIN)),
+        y=alt.Y("gain:Q", axis=draw.short()),
+        **draw.GAINS,
+        tooltip=draw.tips(label=kind, rows=("rows", ","), **scores, gain=("gain", draw.GAIN)),
     )
-    zero = chart([{"gain": 0}]).mark_rule(color=SOFT).encode(y="gain:Q")
+    zero = draw.chart([{"gain": 0}]).mark_rule(color=draw.SOFT).encode(y="gain:Q")
     dots = points.mark_point(filled=True, size=45, opacity=0.75)
-    drawn = spec(f"Gain against the rows of each {kind}", zero, dots, height=280)
+    drawn = draw.spec(f"Gain against the rows of each {kind}", zero, dots, height=280)
     return Figure("gains", caption, drawn)
 
 
-class _Parameter(NamedTuple):
+class Parameter(NamedTuple):
     """A parameter at the centre and in the tasks."""
 
     name: str
@@ -117,62 +104,55 @@ class _Parameter(NamedTuple):
 def coefficients(findings: Findings) -> list[Figure]:
     """Draw the coefficients that differ most between tasks, and the intercept separately."""
     labels = [str(task.task) for task in findings.tasks]
+    key = f"A stroke for each {findings.task}, a diamond for the centre; standardised features."
     figures: list[Figure] = []
     for predictor in findings.coefficients.predictors[:_CLASSES]:
         for caption, rows in _captions(predictor, findings).items():
+            # Too many strokes overlap and slow the page down.
+            step = -(-len(rows) * len(labels) // _STROKES)
+            some = f" (one task in {step} is shown)" if step > 1 else ""
             if rows:
-                name = f"coefficients-{len(figures) + 1}"
-                figures.append(_strips(name, caption, rows, labels, findings.task))
+                name, drawn = (
+                    f"coefficients-{len(figures) + 1}",
+                    strips(rows, labels, step, findings.task),
+                )
+                figures.append(Figure(name, caption + some, drawn, key))
     return figures
 
 
-def _captions(predictor: Predictor, findings: Findings) -> dict[str, list[_Parameter]]:
+def _captions(predictor: Predictor, findings: Findings) -> dict[str, list[Parameter]]:
     """Name the parameters to draw together."""
     about = "" if predictor.class_ is None else f" of class {predictor.class_}"
     tasks = zip(*predictor.tasks, strict=True)
     columns = zip(findings.coefficients.features, predictor.center, tasks, strict=True)
     rows = [
-        _Parameter(*column) for column in columns if column[0] not in findings.constant_within_tasks
+        Parameter(*column) for column in columns if column[0] not in findings.constant_within_tasks
     ]
     rows.sort(key=lambda row: (-row.width, -abs(row.center)))
     most = "that differ most" if rows and rows[0].width > 0 else "that are largest"
     some = f": the {_FEATURES} of {len(rows)} {most}" if len(rows) > _FEATURES else ""
-    intercept = _Parameter("intercept", predictor.center_intercept, predictor.intercepts)
+    intercept = Parameter("intercept", predictor.center_intercept, predictor.intercepts)
     return {f"Coefficients{about}{some}": rows[:_FEATURES], f"Intercept{about}": [intercept]}
 
 
-def _strips(
-    name: str, caption: str, parameters: list[_Parameter], labels: list[str], kind: str
-) -> Figure:
-    # Too many strokes overlap and slow the page down.
-    step = -(-len(parameters) * len(labels) // _STROKES)
-    if step > 1:
-        caption += f" (one task in {step} is shown)"
+def strips(rows: Sequence[Parameter], labels: Sequence[str], step: int, kind: str) -> draw.Spec:
+    """Draw parameters of one task in `step` as strokes, and of the centre as a diamond."""
     values = [
-        {"feature": parameter.name, "label": label, "value": value}
-        for parameter in parameters
-        for label, value in list(zip(labels, parameter.tasks, strict=True))[::step]
+        {"feature": row.name, "label": label, "value": value}
+        for row in rows
+        for label, value in list(zip(labels, row.tasks, strict=True))[::step]
     ]
-    centers = [{"feature": parameter.name, "value": parameter.center} for parameter in parameters]
-    key = f"A stroke for each {kind}, a diamond for the centre; standardised features."
-    return Figure(name, caption, strips(values, centers, kind=kind), key)
-
-
-def strips(values: Records, centers: Records, *, kind: str) -> Spec:
-    """Draw coefficients of the tasks as strokes, and of the centre as a diamond.
-
-    Rows have `feature` and `value`, those of tasks a `label`; centers are in the order to show.
-    """
-    feature = names("feature", [row["feature"] for row in centers])
-    axis = short(orient="top", tickCount=6)
+    centers = [{"feature": row.name, "value": row.center} for row in rows]
+    feature = draw.names("feature", [row.name for row in rows])
+    axis = draw.short(orient="top", tickCount=6)
     value = alt.X("value:Q", axis=axis, scale=alt.Scale(zero=False))
-    strokes = chart(values).mark_tick(thickness=1.5, size=22, opacity=0.45, color=CROSS)
-    diamond = chart(centers).mark_point(
-        shape="diamond", filled=True, size=110, opacity=1, color=INK
+    strokes = draw.chart(values).mark_tick(thickness=1.5, size=22, opacity=0.45, color=draw.CROSS)
+    diamond = draw.chart(centers).mark_point(
+        shape="diamond", filled=True, size=110, opacity=1, color=draw.INK
     )
-    hover = tips(label=kind, feature="feature", value=("coefficient", VALUE))
-    middle = tips(feature="feature", value=("centre", VALUE))
-    return spec(
+    hover = draw.tips(label=kind, feature="feature", value=("coefficient", draw.VALUE))
+    middle = draw.tips(feature="feature", value=("centre", draw.VALUE))
+    return draw.spec(
         f"Coefficients of every {kind} around those of the centre",
         strokes.encode(y=feature, x=value, tooltip=hover),
         diamond.encode(y=feature, x=value, tooltip=middle),
@@ -197,7 +177,7 @@ def effects(findings: Findings) -> list[Figure]:
     ]
 
 
-def partial_effect(effect: PartialEffect, domain: tuple[float, float], *, kind: str) -> Spec:
+def partial_effect(effect: PartialEffect, domain: tuple[float, float], *, kind: str) -> draw.Spec:
     """Draw the centre as a thick line and the tasks as thin ones; categories as strokes."""
     grid = list(effect.grid)
     angle = -40 if sum(len(str(value)) + 1 for value in grid) > _LINE else 0
@@ -207,21 +187,21 @@ def partial_effect(effect: PartialEffect, domain: tuple[float, float], *, kind: 
     if all(isinstance(value, int | float) for value in grid):
         ticks: dict[str, Any] = {"values": grid} if len(grid) <= _FEW else {"tickCount": 4}
         scale = alt.Scale(nice=False, zero=False)
-        x = alt.X("x:Q", scale=scale, axis=short(grid=False, **ticks))
+        x = alt.X("x:Q", scale=scale, axis=draw.short(grid=False, **ticks))
         thin, thick = {"type": "line", "strokeWidth": 1}, {"type": "line", "strokeWidth": 3}
-    axis = short(tickCount=4)
+    axis = draw.short(tickCount=4)
     if effect.probability:
         axis = alt.Axis(title=None, format=".0%", tickCount=4)
     y = alt.Y("y:Q", scale=alt.Scale(domain=list(domain), nice=False), axis=axis)
     tasks = list(zip(map(str, effect.tasks), effect.lines, strict=True))
     parts = [
-        (tasks, thin | {"color": CROSS, "opacity": 0.4}),
-        ([("centre", effect.center)], thick | {"color": INK, "opacity": 1}),
+        (tasks, thin | {"color": draw.CROSS, "opacity": 0.4}),
+        ([("centre", effect.center)], thick | {"color": draw.INK, "opacity": 1}),
     ]
-    tooltip = tips(task=kind, x=effect.feature, y=(effect.what, VALUE))
+    tooltip = draw.tips(task=kind, x=effect.feature, y=(effect.what, draw.VALUE))
     # Lists are shorter than a row for every point.
     layers = [
-        chart([{"task": task, "x": grid, "y": list(values)} for task, values in lines])
+        draw.chart([{"task": task, "x": grid, "y": list(values)} for task, values in lines])
         .transform_flatten(["x", "y"])
         .mark_point()
         .properties(mark=mark)
@@ -230,4 +210,4 @@ def partial_effect(effect: PartialEffect, domain: tuple[float, float], *, kind: 
         if lines
     ]
     about = f"Partial effect of {effect.feature} on {effect.what}: every {kind} and the centre"
-    return spec(about, *layers, height=180)
+    return draw.spec(about, *layers, height=180)

@@ -1,4 +1,4 @@
-"""What held-out rows say: the score of a baseline, and whether predictions of a model hold."""
+"""What rows say: a summary of them, and whether predictions of held-out ones hold."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from crosslearning.convex.predict import Coverage, Residuals, calibrated
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.numbers import percent
-from crosslearning.evaluation.scores import Reliability, Scores, reliability
-from crosslearning.tables.findings import Prediction
+from crosslearning.evaluation.scores import Reliability, reliability
+from crosslearning.tables.findings import Prediction, Size
 from crosslearning.tables.learners.candidates import Trials
-from crosslearning.tables.metrics import Metric, Predictions
 from crosslearning.tables.rows import Rows, Splits
 
 Array = NDArray[np.float64]
@@ -27,77 +26,51 @@ _MOST_ERRORS = 2**16  # of held-out rows, which are stored with the model
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RowSummary:
-    """Rows per task, score of the baseline, features constant within tasks, tasks compared."""
+    """Rows per task, features constant within tasks, a fingerprint, and tasks compared."""
 
     counts: NDArray[np.int64]
-    baseline: float
     constant: list[str]
     fingerprint: str
     compared: NDArray[np.intp]
 
     @classmethod
-    def of_rows(cls, rows: Rows, splits: Splits, metric: Metric, names: list[str]) -> RowSummary:
+    def of_rows(cls, rows: Rows, names: list[str]) -> RowSummary:
         """Look at rows in memory; `names` are those of the features, if they are columns."""
         first = np.zeros(rows.n_tasks, dtype=np.intp)  # row of each task
         first[rows.codes[::-1]] = np.arange(len(rows.codes))[::-1]
         varies = np.any(rows.X[:, : len(names)] != rows.X[first[rows.codes], : len(names)], axis=0)
         return cls(
             counts=np.bincount(rows.codes, minlength=rows.n_tasks),
-            baseline=baseline_score(rows, splits, metric),
             constant=np.array(names, dtype=object)[~varies].tolist(),
             fingerprint=_fingerprint(rows.X, rows.codes, pd.util.hash_array(rows.y)),
             compared=np.arange(rows.n_tasks),
         )
 
     @classmethod
-    def of_sums(
-        cls, total: Statistics, names: list[str], baseline: float, tasks: NDArray[np.intp]
-    ) -> RowSummary:
+    def of_sums(cls, total: Statistics, names: list[str], tasks: NDArray[np.intp]) -> RowSummary:
         """Look at sums of all rows, of which the rows of some tasks were scored."""
         squares = np.einsum("nfjj->j", total.cells.scatters)[:-1]
         return cls(
             counts=total.counts,
-            baseline=baseline,
             constant=np.array(names, dtype=object)[squares == 0].tolist(),
             fingerprint=_fingerprint(total.cells.counts, total.cells.means),
             compared=tasks,
         )
 
     @property
-    def notes(self) -> list[str]:
-        """Say if some tasks decided for all."""
-        some, of = len(self.compared), len(self.counts)
-        return [f"models were compared on {some:,} of {of:,} tasks"] if some < of else []
+    def size(self) -> Size:
+        """Numbers of tasks and rows."""
+        return Size(
+            tasks=len(self.counts),
+            compared=len(self.compared),
+            rows=self.counts.sum(),
+            smallest=self.counts.min(),
+            largest=self.counts.max(),
+        )
 
 
 def _fingerprint(*arrays: NDArray[Any]) -> str:
     return hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
-
-
-def baseline_score(rows: Rows, splits: Splits, metric: Metric) -> float:
-    """Score of predicting the mean, quantile or class frequencies of training rows."""
-    by_split = []
-    for train, test in splits.parts:
-        part = rows.take(test)
-        predictions = _baseline(rows.take(train), len(test), metric)
-        weights = part.row_weights
-        by_split.append(metric.of_tasks(part.y, predictions, weights, part.codes, rows.n_tasks))
-    scores, weights = (np.stack(part) for part in zip(*by_split, strict=True))
-    by_task = Scores(["baseline"], scores[np.newaxis], weights).by_task
-    return metric.reported(float(np.nanmean(by_task)))
-
-
-def _baseline(rows: Rows, n_rows: int, metric: Metric) -> Predictions:
-    y, weights = rows.counted, rows.row_weights[rows.row_weights > 0]
-    if metric.quantile is not None:
-        how: Any = {} if rows.weights is None else {"weights": weights, "method": "inverted_cdf"}
-        value = np.asarray(np.quantile(y, metric.quantile, **how))
-    elif rows.classes is None:
-        value = np.asarray(np.average(y, weights=weights))
-    else:
-        counts = np.maximum(weights @ (y[:, np.newaxis] == rows.classes), 0.5)
-        value = counts / counts.sum()
-    return Predictions.of(np.repeat(value[np.newaxis], n_rows, axis=0), rows.classes)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -160,7 +160,8 @@ def column_of(
     if missing == len(values):
         return Column(name, "unusable", 0, missing, "it is empty")
     kind = {"number": "number", "category": "string", None: ""}[type_] or _kind(values)
-    if kind == "number" and (type_ or not named_like_codes(name)):
+    # Post codes are categories though they are numbers.
+    if kind == "number" and (type_ or not _CODES.search(name)):
         numbers = as_numbers(values)
         reason = "it is constant" if np.ptp(numbers) == 0 else ""
         if not (type_ or may_number_rows) and _numbers_rows(name, numbers, n_rows or len(values)):
@@ -225,11 +226,6 @@ def _numbers_rows(name: str, numbers: NDArray[np.float64], n_rows: int) -> bool:
     if np.isnan(numbers).any() or np.any(numbers % 1) or len(np.unique(numbers)) < count:
         return False
     return bool(np.ptp(numbers) < _SPARSEST * n_rows or ID.search(name))
-
-
-def named_like_codes(name: str) -> bool:
-    """Whether a column is named like post codes, which are categories though they are numbers."""
-    return bool(_CODES.search(name))
 
 
 def is_date(values: pd.Series[Any]) -> bool:

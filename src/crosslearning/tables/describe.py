@@ -24,8 +24,7 @@ from crosslearning.evaluation.scores import standard_error
 from crosslearning.tables.columns import as_numbers
 from crosslearning.tables.encoder import counted
 from crosslearning.tables.forecast import BLOCKS, count_trees, predictions
-from crosslearning.tables.learners.candidates import over_tasks, paired
-from crosslearning.tables.model import Score, TableModel
+from crosslearning.tables.model import TableModel
 from crosslearning.tables.pipeline import Compared, Fit
 
 Array = NDArray[np.float64]
@@ -74,20 +73,20 @@ def _findings(fit: Fit) -> records.Findings:
         sentence=_useless(fit) + verdicts.sentence(verdict, comparison, trials, measure),
         beyond_linear=verdicts.beyond_linear(trials, comparison, measure),
         remarks=_remarks(fit, comparison, measure),
-        size=_size(rows.counts, len(rows.compared)),
+        size=rows.size,
         score=_score(fit),
         models=_models(fit),
         chosen_model=_chosen_model(fit),
         described_model=trials.described.label,
         verdict=verdict,
         comparison=comparison.some(listed),
-        holdout=_holdout(fit.held_out),
+        holdout=fit.held_out and records.Holdout(rows=fit.held_out.rows, score=fit.held_out.score),
         differences=differences.task_differences(made.sharing, model, target, rows.constant),
         tasks=_tasks(made, some),
         coefficients=differences.coefficients(described, model, some),
         center=differences.center_summary(made.sharing, model) if model.rotation is None else None,
         constant_within_tasks=tuple(rows.constant),
-        epsilon=differences.bound_of(described),
+        epsilon=float(np.min(described.epsilon_)),  # of groups within groups, the smallest
         effects=effects(model, schema.survey.sample, rows.constant),
         calibration=made.checks.calibration,
         predicted=made.checks.predicted,
@@ -143,28 +142,15 @@ def _provenance(fit: Fit) -> records.Provenance:
 
 def _useless(fit: Fit) -> str:
     """Say that no model is better than the baseline, if none is."""
-    baseline = fit.compared.rows.baseline
-    best = fit.metric.reported(float(fit.compared.trials.means.max()))
-    if best < baseline if fit.metric.error else best > baseline:
+    if fit.compared.trials.means.max() > fit.compared.trials.baseline:
         return ""
-    return (
-        f"No model is better than predicting {fit.baseline_name}, which gives {number(baseline)}. "
-    )
-
-
-def _size(counts: NDArray[np.int64], n_compared: int) -> records.Size:
-    return records.Size(
-        tasks=len(counts),
-        compared=n_compared,
-        rows=counts.sum(),
-        smallest=counts.min(),
-        largest=counts.max(),
-    )
+    baseline = number(fit.baseline)
+    return f"No model is better than predicting {fit.baseline_name}, which gives {baseline}. "
 
 
 def _score(fit: Fit) -> records.Score:
     """Return the metric, and what the baseline and the choice of a model score by it."""
-    metric, baseline, words = fit.metric, fit.compared.rows.baseline, fit.compared.schema.words
+    metric, baseline, words = fit.metric, fit.baseline, fit.compared.schema.words
     nested = metric.reported(fit.compared.trials.nested_score)
     error = "percent correct" if fit.model.classes is not None else "root mean squared error"
     return records.Score(
@@ -196,7 +182,7 @@ def _models(fit: Fit) -> tuple[records.ModelScore, ...]:
             error=errors[k],
             standard_error=standard_error(trials.scores, k),
             difference=float(means[best] - means[k]),
-            difference_error=paired(values[best], values[k])[1],
+            difference_error=_difference_error(values[best], values[k]),
             seconds=round(trials.seconds[candidate.name], 3),
             chosen=k == best,
         )
@@ -204,9 +190,15 @@ def _models(fit: Fit) -> tuple[records.ModelScore, ...]:
     )
 
 
+def _difference_error(a: Array, b: Array) -> float:
+    """Return the standard error of the mean difference over the tasks that have both scores."""
+    ahead = (a - b)[np.isfinite(a) & np.isfinite(b)]
+    return float(ahead.std(ddof=1) / len(ahead) ** 0.5) if len(ahead) > 1 else 0.0
+
+
 def _errors(fit: Fit) -> Array:
     """Typical errors of models in units of the target, or percentages that are correct."""
-    means = over_tasks(fit.compared.trials.plain)
+    means = fit.compared.trials.plain_means
     if fit.model.classes is not None:
         return 100.0 * means
     return -means if fit.metric.quantile is not None else np.sqrt(np.maximum(-means, 0.0))
@@ -224,10 +216,6 @@ def _chosen_model(fit: Fit) -> records.ChosenModel:
         ),
         task_means=any("means" in BLOCKS.get(base, ()) for base in bases),
     )
-
-
-def _holdout(score: Score | None) -> records.Holdout | None:
-    return None if score is None else records.Holdout(rows=score.rows, score=score.score)
 
 
 def _tasks(made: Compared, some: NDArray[np.intp]) -> tuple[records.TaskRow, ...]:

@@ -188,12 +188,6 @@ def _words(group: list[int], names: list[str], n_different: int) -> str:
     return f"the effect of {'every column' if every else f'each of {len(group)} columns'}"
 
 
-def bound_of(model: Any) -> float | None:
-    """Largest distance to the centre, or of groups within groups to the group, if there is one."""
-    bound = float(np.min(model.epsilon_))
-    return bound if np.isfinite(bound) else None
-
-
 def _deviations(model: Any, axes: Array | None) -> list[Array]:
     """Return standard deviations of columns and of the level with 95 % intervals, by level.
 

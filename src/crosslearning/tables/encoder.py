@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +17,6 @@ from pandas.api.types import is_numeric_dtype
 
 from crosslearning.tables.columns import as_dates, as_numbers, as_text, has_days_first, mark_of
 from crosslearning.tasks import TaskIndex
-from crosslearning.tasks.labels import as_objects, groups_of
 
 _RARE = 10  # rows; levels with fewer are grouped,
 _RARE_SHARE = 0.02  # or with less than this share of the rows if that is less
@@ -27,7 +26,7 @@ _OTHER = "(other)"
 _ROUNDING = 1e-9  # of a range: tolerance at its ends
 _AT_ONCE = 4096  # rows to stack
 Codes = NDArray[np.int64]
-_BETWEEN = " / "  # labels of a task
+BETWEEN = " / "  # labels of a task
 PARTS = ("year", "month", "days")  # of a date
 
 
@@ -234,14 +233,6 @@ def _encoded_levels(levels: list[str | None]) -> list[str | None]:
     return levels[1:] if len(levels) == 2 else levels
 
 
-def kept_as_text(tasks: Sequence[Hashable]) -> bool:
-    """Whether to read labels as text, since one odd or missing label would change all types.
-
-    Decimals and booleans are left to the reader, which knows decimal commas and "TRUE".
-    """
-    return all(isinstance(label, str | int) and not isinstance(label, bool) for label in tasks)
-
-
 def tidy(labels: pd.Series[Any]) -> pd.Series[Any]:
     """Strip white space around labels: "g0 " is "g0"."""
     if not isinstance(labels.dtype, pd.CategoricalDtype) and labels.dtype != object:
@@ -265,22 +256,12 @@ def recognised(labels: pd.Series[Any], index: TaskIndex) -> NDArray[np.int64]:
     distinct = pd.Series(np.asarray(uniques), dtype=object)
     positions = index.encode(distinct)
     for k in np.flatnonzero(positions < 0):
-        candidates = (_position(reading, index) for reading in _readings(distinct[k]))
-        positions[k] = next((position for position in candidates if position >= 0), -1)
+        text, number = str(distinct[k]), _number(distinct[k])
+        places = [index.texts.get(text, -1), index.position(number)]
+        if isinstance(number, float) and number.is_integer():
+            places.append(index.texts.get(str(int(number)), -1))
+        positions[k] = next((place for place in places if place >= 0), -1)
     return np.append(positions, -1)[rows]
-
-
-def _readings(label: Any) -> Iterator[Hashable]:
-    """Yield what a label may stand for: its text, its number, text of that number."""
-    yield str(label)
-    number = _number(label)
-    yield number
-    if isinstance(number, float) and number.is_integer():
-        yield str(int(number))
-
-
-def _position(reading: Hashable, index: TaskIndex) -> int:
-    return index.texts.get(reading, -1) if isinstance(reading, str) else index.position(reading)
 
 
 def _number(label: Any) -> Any:
@@ -310,7 +291,7 @@ class TaskLevels:
     @cached_property
     def names(self) -> list[str]:
         """Distinct texts for the tasks, such as "north / 12"."""
-        names = [_BETWEEN.join(map(str, path)) for path in self.paths]
+        names = [BETWEEN.join(map(str, path)) for path in self.paths]
         return names if len(set(names)) == len(names) else [repr(path) for path in self.paths]
 
     @cached_property
@@ -341,12 +322,6 @@ class TaskLevels:
         numbers = np.column_stack([self.group_codes, np.arange(len(self.positions))])
         return pd.DataFrame(numbers, columns=self.columns)
 
-    def name_tasks(self, model: Any) -> None:
-        """Give an estimator of these tasks, and of their groups if it knows them, their labels."""
-        model.tasks_ = as_objects(self.paths)
-        if len(model.groups_):
-            model.groups_ = [as_objects(groups) for groups in groups_of(self.paths)]
-
     def codes(self, frame: pd.DataFrame) -> Codes:
         """Return the number of each row's task, or of the group that `task_or_group` finds.
 
@@ -375,14 +350,3 @@ def _places(units: Codes, rows: Codes) -> Codes:
     """Find rows of numbers among others; -1 if there is none that is equal."""
     index, lookups = (pd.MultiIndex.from_arrays(list(part.T)) for part in (units, rows))
     return np.asarray(index.get_indexer(lookups), dtype=np.int64)
-
-
-def written_labels(frame: pd.DataFrame, columns: Sequence[str]) -> pd.Series[Any]:
-    """Labels of rows as they are written, of several columns in one text."""
-    if len(columns) == 1:
-        return tidy(frame[columns[0]])
-    texts = [tidy(frame[name]).astype(object).map(as_text, na_action="ignore") for name in columns]
-    joined, *others = (text.fillna("no label") for text in texts)
-    for other in others:
-        joined = joined + _BETWEEN + other
-    return joined.where(texts[0].notna(), None)

@@ -350,8 +350,16 @@ class CrossRegressor(TaskRegressor, CrossTable):
             return super()._measure()
         return partial(d2_pinball_score, alpha=level)
 
-    def _learn_target(self, y: NDArray[Any], source: Any) -> Any:  # noqa: ARG002
-        return np.asarray(y, dtype=np.float64)
+    def _learn_target(self, y: NDArray[Any], source: Any) -> Any:
+        try:
+            return np.asarray(y, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            text = y[pd.to_numeric(pd.Series(y), errors="coerce").isna()]
+            name = getattr(source, "name", None)
+            raise ValueError(
+                f"{'`y`' if name is None else f'The target {name!r}'} must hold numbers; got "
+                f"{[*text, *y][0]!r}. Convert it to numbers, or use CrossClassifier for classes."
+            ) from error
 
 
 class CrossClassifier(TaskClassifier, CrossTable):

@@ -5,7 +5,6 @@ Scikit-learn is not imported, which would take longer than most predictions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -36,7 +35,7 @@ class Trees:
     """Trees of all tasks; if `pooled` is not None, they know the task, as the last column.
 
     Before it come the `groups` that tasks lie in, if there are any: numbers by task and level.
-    The `text` may hold several models, which zeros divide; predictions are their means.
+    The `text` holds models in LightGBM's format, which zeros divide; predictions are their means.
 
     Rows of new tasks, with the code -1, are predicted by the trees in `pooled`. Targets of known
     and of new tasks have the standard deviations `sds` around predictions; classes have at least
@@ -48,19 +47,6 @@ class Trees:
     smallest: float
     pooled: Trees | None = None
     groups: Codes | None = None
-
-    @classmethod
-    def of(
-        cls,
-        texts: Iterable[str],
-        sds: Array,
-        smallest: float,
-        pooled: Trees | None,
-        groups: Codes | None = None,
-    ) -> Trees:
-        """Take models in LightGBM's format."""
-        text = np.frombuffer("\0".join(texts).encode(), dtype=np.uint8)
-        return cls(text, sds, smallest, pooled, groups)
 
     @cached_property
     def _boosters(self) -> list[Any]:
@@ -89,9 +75,7 @@ class Trees:
         each = [booster.predict(columns, num_threads=1) for booster in self._boosters]
         return np.asarray(np.mean(each, axis=0))
 
-    def means(self, X: Array, codes: Codes) -> Array:
-        """Means of the targets."""
-        return self.predict(X, codes)
+    means = predict  # as of linear models
 
     def moments(self, X: Array, codes: Codes) -> tuple[Array, Array]:
         """Means and standard deviations of the targets."""

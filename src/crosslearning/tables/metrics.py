@@ -69,7 +69,7 @@ class Metric:
             from crosslearning.evaluation.scoring import Predicted, score_tasks
 
             scorer = get_scorer("roc_auc_ovr" if predictions.shares.shape[1] > 2 else "roc_auc")
-            predicted = Predicted(*predictions, decisions=predictions.shares[:, -1])
+            predicted = Predicted(*predictions)
             features = np.empty((len(y), 0))
             return score_tasks(scorer, predicted, features, y, weights, codes, n_tasks)
         total = np.bincount(codes, weights, n_tasks).astype(np.float64)

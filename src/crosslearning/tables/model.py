@@ -21,17 +21,18 @@ from crosslearning.convex.sums.columns import Curves
 from crosslearning.files import replacing, write_json
 from crosslearning.tables.columns import (
     as_numbers,
+    as_text,
     check_names,
     class_codes,
     require_columns,
     time_values,
 )
 from crosslearning.tables.encoder import (
+    BETWEEN,
     TableEncoder,
     TaskLevels,
-    kept_as_text,
     recognised,
-    written_labels,
+    tidy,
 )
 from crosslearning.tables.findings import Findings, Horizon
 from crosslearning.tables.forecast import (
@@ -56,7 +57,7 @@ from crosslearning.tables.reading import (
     writer,
 )
 from crosslearning.tasks import TaskIndex
-from crosslearning.tasks.labels import as_objects
+from crosslearning.tasks.labels import as_objects, groups_of
 
 _MODEL, _RESULTS, _COEFFICIENTS = "model.npz", "results.json", "coefficients.csv"
 _KIND = "table model"
@@ -157,7 +158,9 @@ class TableModel:
             raise AttributeError("Boosted trees are no estimator. Use `predict` of this model.")
         model = model_of(part)
         if self.levels is not None:
-            self.levels.name_tasks(model)
+            model.tasks_ = self.tasks
+            if len(model.groups_):
+                model.groups_ = [as_objects(groups) for groups in groups_of(self.levels.paths)]
         return model
 
     @property
@@ -195,10 +198,14 @@ class TableModel:
 
     @property
     def text_columns(self) -> list[str]:
-        """Columns to read as text, so that labels and numbers look as they did in the fit."""
+        """Columns to read as text, so that labels and numbers look as they did in the fit.
+
+        One odd or missing label would change the type of all. Decimals and booleans are left to the
+        reader, which knows decimal commas and "TRUE".
+        """
         each: list[Any] = [self._tasks.labels] if self.levels is None else self.levels.labels
         columns = zip(self.task_columns, each, strict=True)
-        texts = [name for name, labels in columns if kept_as_text(labels)]
+        texts = [name for name, labels in columns if {*map(type, labels)} <= {str, int}]
         return [*self.encoder.levels, *self.encoder.marks, *texts]
 
     def predict(self, frame: pd.DataFrame, *, coverage: float = 0.9) -> pd.DataFrame:
@@ -263,7 +270,12 @@ class TableModel:
 
     def written_labels(self, frame: pd.DataFrame) -> pd.Series[Any]:
         """Labels of the tasks of rows as they are written, of several columns in one text."""
-        return written_labels(frame, self.task_columns)
+        columns = [tidy(frame[name]) for name in self.task_columns]
+        if len(columns) == 1:
+            return columns[0]
+        texts = [column.astype(object).map(as_text, na_action="ignore") for column in columns]
+        first, *others = (text.fillna("no label") for text in texts)
+        return first.str.cat(pd.concat(others, axis=1), sep=BETWEEN).where(texts[0].notna(), None)
 
     def unknown_tasks(self, frame: pd.DataFrame) -> dict[Any, int]:
         """Count the rows of each new task; None stands for no label."""
@@ -408,18 +420,12 @@ def predict_table(
 
     Parameters
     ----------
-    model : TableModel
-        The fit.
+    model, coverage
+        The fit, and the coverage of intervals as in :meth:`TableModel.predict`.
     source : path or binary stream
         The table.
-    coverage : float, default=0.9
-        Probability that a number lies in its interval.
     verbatim : bool, default=False
         Whether to keep the fields of a text file as written, so that they can be written again.
-
-    Returns
-    -------
-    Predicted
     """
     again: Any = io.BytesIO(source.read()) if hasattr(source, "read") else source
     frame, predicted = read_table(again, text=model.text_columns), Predicted()
@@ -450,23 +456,18 @@ def predict_files(
 ) -> Predicted:
     """Add predictions to a table that is read and written in chunks, in the order of its rows.
 
+    The result has no table; its `rows` counts those that were written.
+
     Parameters
     ----------
-    model : TableModel
-        The fit.
+    model, coverage
+        As in :func:`predict_table`.
     source : path
         A file, a folder of files, or a pattern: Parquet, or CSV.
     out : path or binary stream
         File to write, as in :func:`write_table`; fields of text files are copied as written.
-    coverage : float, default=0.9
-        Probability that a number lies in its interval.
     progress : callable, optional
         Called with a description of the current step.
-
-    Returns
-    -------
-    Predicted
-        Without a table; `rows` counts those that were written.
     """
     say = progress or (lambda _: None)
     files = Files.of(str(source), text=model.text_columns)

@@ -23,13 +23,12 @@ from crosslearning.linear._estimator import state_of
 from crosslearning.tables.checks import (
     Checks,
     RowSummary,
-    baseline_score,
     check_intervals,
     check_trials,
 )
 from crosslearning.tables.columns import require_columns
 from crosslearning.tables.differences import coefficient_table
-from crosslearning.tables.engines import Collected, Engine, FrameTable
+from crosslearning.tables.engines import Collected, Engine, FrameTable, Table
 from crosslearning.tables.forecast import BLOCKS, Rotation, blend
 from crosslearning.tables.learners.candidates import (
     Candidate,
@@ -69,6 +68,11 @@ class Fit:
     def metric(self) -> Any:
         """What models were chosen by."""
         return self.compared.schema.metric
+
+    @property
+    def baseline(self) -> float:
+        """What the baseline scores, as people read it."""
+        return self.metric.reported(self.compared.trials.baseline)  # type: ignore[no-any-return]
 
     @property
     def baseline_name(self) -> str:
@@ -139,7 +143,7 @@ class _Comparison:
     def _by_sums(self, collected: Collected) -> Compared:
         """Compare linear models of normal targets by sums of all rows."""
         schema = self.schema
-        trials, predictions, baseline, tasks = compare_by_sums(
+        trials, predictions, tasks = compare_by_sums(
             self._linear(schema.n_features),
             collected.sums,
             collected.kept,
@@ -150,7 +154,7 @@ class _Comparison:
         )
         labels, chosen = schema.labels[tasks].tolist(), predictions[trials.chosen.name]
         checks = check_intervals(chosen, labels, schema.settings.seed)
-        return self._fitted_to_sums(collected, trials, baseline, tasks, checks)
+        return self._fitted_to_sums(collected, trials, tasks, checks)
 
     def _by_rows(self, collected: Collected, moment: float) -> Compared:
         """Compare models on rows in memory: linear ones unless these are all rows."""
@@ -164,15 +168,14 @@ class _Comparison:
         checks = check_trials(trials, rows, splits, labels.tolist(), settings.seed)
         notes = [*bases.notes, *trials.notes, *checks.notes]
         if not schema.complete:
-            baseline = baseline_score(rows, splits, schema.metric)
-            return self._fitted_to_sums(collected, trials, baseline, tasks, checks, notes)
+            return self._fitted_to_sums(collected, trials, tasks, checks, notes)
         if rotation is not None and settings.base != "linear":
             notes.append("only linear models of principal axes were tried: features are many")
         names = schema.encoder.feature_names if rotation is None else []
         return Compared(
             schema=schema,
             trials=trials,
-            rows=RowSummary.of_rows(rows, splits, schema.metric, names),
+            rows=RowSummary.of_rows(rows, names),
             checks=checks,
             notes=notes,
             fit=cache(partial(fit_to_rows, bases, trials, labels)),
@@ -184,20 +187,20 @@ class _Comparison:
         self,
         collected: Collected,
         trials: Trials,
-        baseline: float,
         tasks: NDArray[np.intp],
         checks: Checks,
         notes: Sequence[str] = (),
     ) -> Compared:
         """Models compared on the rows of some tasks, to be fitted to sums of all rows."""
         schema, total = self.schema, collected.sums.total()
-        rows = RowSummary.of_sums(total, schema.encoder.feature_names, baseline, tasks)
+        some, of = len(tasks), total.n_tasks
+        decided = [f"models were compared on {some:,} of {of:,} tasks"] if some < of else []
         return Compared(
             schema=schema,
             trials=trials,
-            rows=rows,
+            rows=RowSummary.of_sums(total, schema.encoder.feature_names, tasks),
             checks=checks,
-            notes=[*notes, *rows.notes],
+            notes=[*notes, *decided],
             fit=cache(partial(fit_to_sums, schema, total, collected.ends, self.engine.pass_over)),
         )
 
@@ -360,28 +363,26 @@ def fit_to_rows(bases: Bases, trials: Trials, labels: NDArray[Any], candidate: C
 
 def _check_held_out(held_out: HeldOut, schema: Schema) -> None:
     """Refuse a held-out table before anything is fitted."""
-    if isinstance(held_out, pd.DataFrame):
-        header = held_out.head(0)
-    else:
-        header = pd.DataFrame(columns=Files.of(str(held_out)).columns)
-        if not schema.metric.adds_up:
-            raise ValueError(
-                "A held-out table that is read in chunks has no area under a curve. Use another "
-                "metric."
-            )
+    other = _opened(held_out)
+    if isinstance(other, Files) and not schema.metric.adds_up:
+        raise ValueError(
+            "A held-out table that is read in chunks has no area under a curve. Use another metric."
+        )
     tasks, table = schema.settings.task, "The held-out table"
-    require_columns(header, [schema.settings.target], "the target", table)
-    require_columns(header, [*tasks, *schema.encoder.columns], "the model", table)
+    require_columns(other.columns, [schema.settings.target], "the target", table)
+    require_columns(other.columns, [*tasks, *schema.encoder.columns], "the model", table)
+
+
+def _opened(held_out: HeldOut, text: Sequence[str] = ()) -> Table:
+    if isinstance(held_out, pd.DataFrame):
+        return FrameTable(held_out)
+    return Files.of(str(held_out), text=text)
 
 
 def _scored(model: TableModel, compared: Compared, held_out: HeldOut) -> tuple[Score, list[str]]:
     """Score the chosen model on another table, chunk by chunk if it is read from files."""
     weights, notes = compared.schema.settings.weights, []
-    table: Files | FrameTable
-    if isinstance(held_out, pd.DataFrame):
-        table = FrameTable(held_out)
-    else:
-        table = Files.of(str(held_out), text=model.text_columns)
+    table = _opened(held_out, model.text_columns)
     columns = [*model.task_columns, model.target, *model.encoder.columns]
     if weights in table.columns:
         columns.append(weights)

@@ -328,7 +328,9 @@ def is_large(table: str) -> bool:
     path = Path(table)
     if not path.is_file():
         return path.is_dir() or glob.has_magic(table)
-    if (start := _start(path)) != b"PAR1":
+    with path.open("rb") as stream:
+        start = stream.read(4)
+    if start != b"PAR1":
         packed = 4 if start.startswith(b"\x1f\x8b") else 1
         return packed * path.stat().st_size > _LARGE * _BYTES
     require("Reading Parquet files", "pyarrow")
@@ -337,12 +339,6 @@ def is_large(table: str) -> bool:
     with located(path):
         stored = pq.read_metadata(path)
     return bool(stored.num_rows * stored.num_columns > _LARGE)
-
-
-def _start(path: Path) -> bytes:
-    """Return the bytes that tell the format of a file."""
-    with path.open("rb") as stream:
-        return stream.read(4)
 
 
 def _matching(pattern: str) -> tuple[Path, ...]:

@@ -82,6 +82,12 @@ class Rows:
         """Targets of the rows of positive weight."""
         return self.y if self.weights is None else self.y[self.weights > 0]
 
+    @property
+    def unpredicted(self) -> Array:
+        """NaN for each row, or for each row and class."""
+        classes = () if self.classes is None else (len(self.classes),)
+        return np.full((len(self.y), *classes), np.nan)
+
     def take(self, rows: NDArray[Any]) -> Rows:
         """Return some of the rows, by number or by mask."""
         return replace(self, **{name: getattr(self, name)[rows] for name in self._columns})
@@ -148,9 +154,7 @@ def uniform(a: Any, b: Any, seed: int, purpose: int) -> NDArray[np.float64]:
     x, y, z = map(np.uint64, _MIX)
     mixed = np.asarray(a, dtype=np.uint64) * x + np.asarray(b, dtype=np.uint64) * y
     mixed = mixed + np.array([_PURPOSES * seed + purpose], dtype=np.uint64) * z
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * y
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * z
-    return np.asarray((mixed ^ (mixed >> np.uint64(31))) / 2.0**64)
+    return np.asarray(pd.util.hash_array(mixed) / 2.0**64)
 
 
 def deal(

@@ -383,14 +383,21 @@ class Schema:
         frame, rows = self.encoded(frame)
         counted = rows.counted
         ends = np.array([counted.min(), counted.max()]) if len(counted) else np.empty(0)
-        rows = replace(rows, folds=self._parts_in_time(frame), groups=self._groups(frame))
+        settings = self.settings
+        if self.horizon is not None:
+            times = time_values(frame[self.horizon.column], day_first=self.horizon.day_first)
+            rows = replace(rows, folds=np.searchsorted(self.starts, times, side="right"))
+        elif settings.group is not None:
+            rows = replace(rows, groups=frame[settings.group].astype(object).map(str).to_numpy())
         if self.complete:
             return rows, ends
-        folds, keys = deal(rows.codes, seen, self.n_folds, self.settings.seed)
+        folds, keys = deal(rows.codes, seen, self.n_folds, settings.seed)
         if rows.folds is not None:
             folds = rows.folds
-        elif rows.groups is not None:
-            folds = self._folds_of_groups(rows.groups)
+        elif rows.groups is not None:  # which decide alone
+            codes, names = pd.factorize(rows.groups)
+            random = uniform(pd.util.hash_array(names), 0, settings.seed, GROUP)
+            folds = (self.n_folds * random).astype(np.intp)[codes]
         sums.partial_fit(
             rows.X,
             rows.y,
@@ -403,7 +410,7 @@ class Schema:
         task_share, row_share = self._shares
         keep = (keys < row_share) & (rows.row_weights > 0)
         if task_share < 1:
-            keep &= uniform(rows.codes, 0, self.settings.seed, TASK) < task_share
+            keep &= uniform(rows.codes, 0, settings.seed, TASK) < task_share
         return replace(rows, folds=folds).take(keep), ends
 
     @property
@@ -449,27 +456,6 @@ class Schema:
             grades=self.target.grades,
         )
         return rows, splits, tasks
-
-    def _parts_in_time(self, frame: pd.DataFrame) -> NDArray[np.intp] | None:
-        """Part of each row, if later rows are tested on."""
-        if self.horizon is None:
-            return None
-        times = time_values(frame[self.horizon.column], day_first=self.horizon.day_first)
-        return np.searchsorted(self.starts, times, side="right")
-
-    def _groups(self, frame: pd.DataFrame) -> NDArray[Any] | None:
-        """Text of the group of each row, if groups stay together."""
-        name = self.settings.group
-        if name is None:
-            return None
-        codes, uniques = pd.factorize(frame[name].astype(object), use_na_sentinel=False)
-        return np.array([str(group) for group in uniques], dtype=object)[codes]
-
-    def _folds_of_groups(self, groups: NDArray[Any]) -> NDArray[np.intp]:
-        """Folds that depend on the group of a row alone."""
-        codes, names = pd.factorize(groups)
-        random = uniform(pd.util.hash_array(names), 0, self.settings.seed, GROUP)
-        return (self.n_folds * random).astype(np.intp)[codes]
 
 
 def _check_size(survey: Survey) -> None:
@@ -526,25 +512,19 @@ def _target(survey: Survey) -> Target:
 
 
 def _in_time(survey: Survey, name: str) -> dict[str, Any]:
-    """Moments that rows are divided at, and how far ahead that tests."""
+    """Moments that rows are divided at, and how far ahead and until when that tests."""
     times = survey.sample[name]
-    day_first = is_date(times) and has_days_first(times)
+    days = is_date(times)
+    day_first = days and has_days_first(times)
     values = time_values(times, day_first=day_first)
     starts = time_starts(values, name, survey.settings.folds)
-    return {"starts": starts, "horizon": _horizon(times, values, starts, day_first=day_first)}
-
-
-def _horizon(
-    time: pd.Series[Any], values: NDArray[Any], starts: NDArray[Any], *, day_first: bool
-) -> Horizon:
-    """Say how far ahead the parts from these moments on were tested, and until when."""
     before = [values[values < start].max() for start in starts]
     reach = float(np.max(np.append(before[1:], values.max()) - before))
-    days = is_date(time)
-    return Horizon(
-        column=str(time.name),
+    horizon = Horizon(
+        column=name,
         date=days,
         reach=f"{reach / _DAY:,.3g} days" if days else f"{reach:.4g}",
         until=float(values.max()) + reach,
         day_first=day_first,
     )
+    return {"starts": starts, "horizon": horizon}

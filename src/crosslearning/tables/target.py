@@ -76,8 +76,9 @@ def features_of(frame: pd.DataFrame, settings: FitSettings, n_rows: int | None =
 def remarks(frame: pd.DataFrame, features: Features, settings: FitSettings) -> list[str]:
     """Note columns that look like a time, and numbers that look like ids."""
     names = [column.name for column in features.used]
+    how = "at random" if settings.group is None else f"by {settings.group}"
     notes = [
-        f"column {name} looks like a time: rows were held out at random, which flatters forecasts; "
+        f"column {name} looks like a time: rows were held out {how}, which flatters forecasts; "
         "option time tests on later rows"
         for name in names
         if settings.time is None and (is_date(frame[name]) or _is_year(frame[name]))

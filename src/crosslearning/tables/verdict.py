@@ -19,6 +19,12 @@ from crosslearning.tables.forecast import BLOCKS
 from crosslearning.tables.learners.candidates import Candidate, Trials
 
 _NEGLIGIBLE = 1e-4  # of the score: a gain that helps nobody, however certain it is
+_POOLED = {
+    Effect.POOL: "One model for all is best here; sharing among these tasks does not improve on "
+    "it.",
+    # Models that share obey no bound of 0, and are only compared with.
+    Effect.NOTHING: "Option epsilon=0 asks for one model for all: nothing is said about sharing.",
+}
 _FEATURES = {"curved": "curves", "means": "task means", "trees": "boosted trees"}
 
 
@@ -75,7 +81,7 @@ def verdict_of(comparison: Comparison, trials: Trials) -> Verdict:
 
 
 def _effect(comparison: Comparison, trials: Trials) -> Effect:
-    if not any(c.end in ("cross", "levels") for c in trials.candidates):
+    if not any(c.kept for c in trials.sharing):
         return Effect.NOTHING
     pooled, end = _sign(comparison, "pooled"), trials.chosen.end
     alone = against_separate(trials, comparison)
@@ -104,15 +110,15 @@ def _negligible(comparison: Comparison, rival: str) -> bool:
 def sentence(verdict: Verdict, comparison: Comparison, trials: Trials, score: Measure) -> str:
     """Say whether sharing helps."""
     effect = verdict.effect
-    if effect is Effect.NOTHING:
+    if effect is Effect.NOTHING and not trials.sharing:
         return "Nothing can be said about sharing: no model that shares was fitted."
     alone, subject = against_separate(trials, comparison), _subject(trials, "all")
 
     def is_than(rival: str, **how: bool) -> str:
         return than(comparison, rival, _noun(trials, rival), score, **how)
 
-    if effect is Effect.POOL and trials.chosen.end == "pooled":
-        text = "One model for all is best here; sharing among these tasks does not improve on it."
+    if trials.chosen.end == "pooled":
+        text = _POOLED[effect]
         return text if alone is None else f"{text} {_than_separate(trials, alone, score)}."
     if effect is Effect.DIFFER:
         text = f"Tasks differ: {subject} {is_than('pooled', sure=True)}"

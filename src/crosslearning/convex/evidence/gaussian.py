@@ -14,10 +14,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import digamma, gammaln
 
 from crosslearning.convex.evidence.marginal import (
@@ -27,10 +25,10 @@ from crosslearning.convex.evidence.marginal import (
     row_factors,
 )
 from crosslearning.convex.evidence.point import EvidencePoint
-from crosslearning.convex.evidence.posterior import EvidenceFit, NestedFit
-from crosslearning.convex.evidence.search import Optimum, Parameters, Search, SearchOptions
+from crosslearning.convex.evidence.posterior import EvidenceFit
+from crosslearning.convex.evidence.search import Optimum, Search, SearchOptions
 from crosslearning.convex.families import Student
-from crosslearning.convex.sums.rows import GLMRows, Moments, checked_weights
+from crosslearning.convex.sums.rows import GLMRows, Moments
 from crosslearning.tether import Array, Flags, Indices
 
 COVARIANCES = ("auto", "block", "diagonal", "full", "levels", "pooled", "separate")
@@ -44,51 +42,41 @@ _NORMAL = 1.4826  # standard deviation over median absolute deviation
 
 @dataclass(frozen=True, eq=False)
 class GaussianData:
-    """Moments and weights of the tasks, columns whose centre has a flat prior, and groups."""
+    """Moments of the tasks, columns whose centre has a flat prior, and groups."""
 
     moments: Moments
-    task_weights: Array
     flat: Flags
-    groups: Hierarchy | None = None
+    hierarchy: Hierarchy
 
     @classmethod
     def of(
-        cls,
-        moments: Moments,
-        task_weights: ArrayLike | None,
-        groups: Hierarchy | None = None,
-        *,
-        flat_center: bool = False,
+        cls, moments: Moments, groups: Hierarchy | None = None, *, flat_center: bool = False
     ) -> GaussianData:
-        """Check the weights; the centre of intercepts is always flat."""
+        """Find the columns; the centre of intercepts is always flat."""
         flat = np.full(moments.n_columns, flat_center)
         flat[moments.n_columns - moments.intercept :] = True
-        weights = checked_weights(task_weights, moments.n_tasks, "task_weights")
-        return cls(moments, weights, flat, groups)
+        return cls(moments, flat, groups or Hierarchy.flat(moments.n_tasks))
 
     @cached_property
-    def n_rows(self) -> float:
-        """Number of rows, by the weights of their tasks."""
-        return float(self.task_weights @ self.moments.counts)
-
-    @cached_property
-    def hierarchy(self) -> Hierarchy:
-        return self.groups or Hierarchy.flat(self.moments.n_tasks)
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.moments.counts.sum())
 
     def search(
         self, options: SearchOptions, start: Optimum[EvidencePoint] | None = None
     ) -> Search[EvidencePoint]:
         """Return the search for the variances, from those of an earlier one if there is one."""
-        squares = np.einsum("n,njj->j", self.task_weights, self.moments.products)[:-1]
-        parameters = Parameters(
+        squares = np.einsum("njj->j", self.moments.products)[:-1]
+        return Search(
+            self.at,
+            options,
+            start,
             squares=squares,
             mean_squares=np.where(self.flat, 0.0, squares / max(self.n_rows, 1.0)),
             columns=np.arange(self.moments.n_columns),
             intercept=self.moments.intercept,
-            counted=self.task_weights * (self.moments.counts > 0),
-            hierarchy=self.hierarchy,
+            sizes=self.hierarchy.sizes_with(self.moments.counts > 0),
         )
-        return Search(self.at, parameters, options, start)
 
     def at(self, root: Array, ratio: Array | float) -> EvidencePoint:
         """Evaluate at Σ = σ² root rootᵀ and τ² = σ² ratio, for all columns or for each.
@@ -98,7 +86,6 @@ class GaussianData:
         precision = np.where(self.flat, 0.0, np.divide(1.0, ratio))
         marginal = Marginal(
             products=self.moments.products,
-            task_weights=self.task_weights,
             hierarchy=self.hierarchy,
             roots=roots_of_levels(root, len(self.flat)),
             precision=precision,
@@ -108,11 +95,11 @@ class GaussianData:
         v = np.append(-center.beta, 1.0)
         squares = max(float(v @ marginal.total @ v + precision @ center.beta**2), 0.0)
         n_free = max(self.n_rows - center.n_flat, 1.0)
-        targets = float(self.task_weights @ self.moments.products[:, -1, -1])
+        targets = float(self.moments.products[:, -1, -1].sum())
         smallest = _ROUNDING * (targets / max(self.n_rows, 1.0) or 1.0)
         noise = max(squares / n_free, smallest)
         logs = marginal.log_det + center.log_det - np.log(precision[~self.flat]).sum()
-        logs -= float(self.task_weights @ self.moments.log_weights)
+        logs -= float(self.moments.log_weights.sum())
         deviance = n_free * np.log(2.0 * np.pi * noise) + squares / noise
         return EvidencePoint(
             marginal=marginal,
@@ -137,9 +124,9 @@ def evidence_fit(
     moments: Moments,
     covariance: str = "auto",
     *,
+    groups: Hierarchy | None = None,
     blocks: Indices | None = None,
     flat_center: bool = False,
-    task_weights: ArrayLike | None = None,
     learn_from: int | None = None,
     tol: float = 1e-6,
     max_iter: int = 200,
@@ -158,13 +145,15 @@ def evidence_fit(
         bare mention" (Kass and Raftery, 1995); with many tasks, it uses a sample. The others are
         baselines: tasks that differ only in intercepts, one model for all, and models that share
         only the size of their coefficients.
+    groups : Hierarchy, optional
+        Groups within groups, whose covariances are diagonal at each level. Every evaluation takes
+        little more than one without them, since all but the first level have few units.
     blocks : array of int of shape (n_columns,), optional
         Block of each column, from 0, one by default; each has its own τ².
     flat_center : bool
         Whether τ² is infinite (restricted maximum likelihood).
-    task_weights, learn_from : array of shape (n_tasks,), int
-        How many tasks each stands for, 1 by default; and the largest number of evenly spaced tasks
-        from which variances are learned, all by default.
+    learn_from : int, optional
+        Largest number of evenly spaced tasks from which variances are learned, all by default.
     tol, max_iter
         Gain in log evidence that ends the search, and largest number of evaluations. Each of 5 to
         20 takes O(N p³) operations for N tasks and p columns, or O(N m p²) if no task has more rows
@@ -183,8 +172,8 @@ def evidence_fit(
     array([0., 2.])
     """
     options = SearchOptions(covariance, blocks, tol, max_iter)
-    check_covariance(options)
-    data = GaussianData.of(moments, task_weights, flat_center=flat_center)
+    check_covariance(options, groups)
+    data = GaussianData.of(moments, groups, flat_center=flat_center)
     return _optimum(data, options, learn_from=learn_from).fit()
 
 
@@ -196,27 +185,15 @@ def _optimum(
 ) -> Optimum[EvidencePoint]:
     """Return the best variances, of many tasks from those of a sample."""
     n_tasks, structure = data.moments.n_tasks, options.covariance
-    if n_tasks > (learn_from or 2 * _SAMPLE) and start is None and data.groups is None:
-        few = slice(None, None, -(-n_tasks // (learn_from or _SAMPLE)))
-        sample = GaussianData(data.moments.take(few), data.task_weights[few], data.flat)
-        start = _optimum(sample, options)
+    many = n_tasks > (learn_from or 2 * _SAMPLE) and len(data.hierarchy.parents) == 1
+    if many and start is None:
+        some = data.moments.take(slice(None, None, -(-n_tasks // (learn_from or _SAMPLE))))
+        start = _optimum(GaussianData(some, data.flat, Hierarchy.flat(some.n_tasks)), options)
         if learn_from is not None:
             ratio = start.ratio if options.blocks is None else start.ratio[options.blocks]
             return replace(start, point=data.at(start.root, ratio))
         structure = start.structure
     return data.search(options, start).run(structure)
-
-
-def nested_fit(moments: Moments, hierarchy: Hierarchy, *args: Any, **options: Any) -> NestedFit:
-    """Fit groups within groups; other arguments as in :func:`evidence_fit`.
-
-    Covariances are diagonal at each level. Every evaluation takes little more than one of
-    :func:`evidence_fit`, since all but the first level have few units.
-    """
-    settings = SearchOptions(*args, **options)
-    check_covariance(settings, hierarchy)
-    data = GaussianData.of(moments, None, hierarchy)
-    return _optimum(data, settings).nested_fit()
 
 
 def check_covariance(options: SearchOptions, groups: Hierarchy | None = None) -> None:
@@ -232,20 +209,18 @@ def check_covariance(options: SearchOptions, groups: Hierarchy | None = None) ->
 def robust_fit(
     rows: GLMRows,
     family: Student,
-    task_weights: Array,
     options: SearchOptions,
     groups: Hierarchy | None = None,
-) -> tuple[Optimum[EvidencePoint], Moments]:
-    """Fit rows with real targets and Student noise: with the bound as evidence, and its moments."""
-    row_weights = task_weights[rows.tasks] * (rows.weights > 0)
+) -> Optimum[EvidencePoint]:
+    """Fit rows with real targets and Student noise, with the bound as evidence."""
+    used = rows.weights > 0
     squares, bound = _robust_squares(rows.y - rows.offset[:, 0]), -np.inf
     last: Optimum[EvidencePoint] | None = None
     for n in range(_MAX_ROUNDS):
-        moments = rows.moments(family.precisions(squares))
-        data = GaussianData.of(moments, task_weights, groups)
+        data = GaussianData.of(rows.moments(family.precisions(squares)), groups)
         optimum = last = _optimum(data, options, last)
         point = optimum.point
-        previous, bound = bound, point.value + float(row_weights @ _charge(family.df, squares))
+        previous, bound = bound, point.value + float(used @ _charge(family.df, squares))
         if n + 1 >= _STRUCTURE_ROUNDS:
             options = options._replace(covariance=optimum.structure)
         if n >= _STRUCTURE_ROUNDS and bound - previous <= 10.0 * options.tol:
@@ -254,7 +229,7 @@ def robust_fit(
         squares = rows.expected_squares(point.thetas, covariances) / point.noise
     else:
         optimum = replace(optimum, converged=False)
-    return replace(optimum, point=replace(point, value=bound)), moments
+    return replace(optimum, point=replace(point, value=bound))
 
 
 def _robust_squares(y: Array) -> Array:

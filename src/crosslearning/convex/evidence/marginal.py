@@ -14,15 +14,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotri, dpstrf
+from scipy.linalg.lapack import dpstrf
 from scipy.sparse import csr_array
 
 from crosslearning.convex.sums.rows import times_each
-from crosslearning.tether import Array, Indices
+from crosslearning.tether import Array, Flags, Indices
 
 AT_ONCE = 2**21  # numbers in temporary arrays
 _CACHED = 2**18  # those that stay in the cache
-_DETERMINED = 1e-10  # ratio of pivots from which a Cholesky factorisation is as good as eigenvalues
 
 
 def chunks(n_units: int, n_columns: int) -> Iterator[slice]:
@@ -89,13 +88,6 @@ class Center:
         if np.isinf(precision).any():
             return cls(np.zeros(p), np.zeros((p, p)), 0.0, 0)
         information = total[:p, :p] + np.diag(precision)
-        factor, failed = dpotrf(information, lower=1)
-        diagonal = np.diagonal(factor)
-        if not failed and diagonal.min() ** 2 > _DETERMINED * diagonal.max() ** 2:
-            lower = np.tril(dpotri(factor, lower=1)[0])
-            covariance = lower + np.tril(lower, -1).T
-            log_det, n_flat = 2.0 * float(np.log(diagonal).sum()), int(np.sum(precision == 0))
-            return cls(covariance @ total[:p, p], covariance, log_det, n_flat)
         values, vectors = np.linalg.eigh(information)
         determined = values > p * np.finfo(np.float64).eps * values[-1]
         inverse = np.divide(1.0, values, out=np.zeros(p), where=determined)
@@ -172,11 +164,10 @@ class Level:
         WK = W @ K
         return W, WK, WK @ W
 
-    def between(self, root: Array, group: Indices, weights: Array) -> Array:
+    def between(self, root: Array, group: Indices) -> Array:
         """Σ RᵀW[g]ᵀW[g]R over units, by groups g of parameters, flattened; R is a root of K."""
         p = len(group)
         rows = self.information[:, :p, :p] @ root
-        rows *= np.sqrt(weights)[:, None, None]
         flat = (rows[:, group == g].reshape(-1, p) for g in range(int(group.max()) + 1))
         return np.array([(block.T @ block).ravel() for block in flat])
 
@@ -211,14 +202,14 @@ class ThinLevel(Level):
         flipped, XK = X.swapaxes(1, 2), X @ K
         return flipped @ X, flipped @ XK, flipped @ (XK @ flipped @ X)
 
-    def between(self, root: Array, group: Indices, weights: Array) -> Array:
+    def between(self, root: Array, group: Indices) -> Array:
         X = self._solved[0][:, :, :-1]
         scores, moments = X @ root, []
-        weighted = (weights[:, None, None] * scores).reshape(-1, len(group))
+        flat = scores.reshape(-1, len(group))
         for g in range(int(group.max()) + 1):
             columns = X[:, :, group == g]
             inner = columns @ (columns.swapaxes(1, 2) @ scores)
-            moments.append((weighted.T @ inner.reshape(-1, len(group))).ravel())
+            moments.append((flat.T @ inner.reshape(-1, len(group))).ravel())
         return np.array(moments)
 
 
@@ -254,6 +245,10 @@ class Hierarchy:
         """Number of units of each level, tasks first."""
         return [len(parent) for parent in self.parents]
 
+    def sizes_with(self, used: Flags) -> Array:
+        """Return the numbers of units, tasks that are not used left out."""
+        return np.array([np.count_nonzero(used), *self.sizes[1:]])
+
     def ancestors(self, level: int) -> Indices:
         """Return the number of each task's unit at a level."""
         unit = np.arange(self.sizes[0])
@@ -266,8 +261,8 @@ class Hierarchy:
 class Marginal:
     """Posterior of centre and units, given a root of S of each level, tasks first.
 
-    Sums over tasks count each by its weight. Everything is in units of the noise; `precision` is
-    that of the centre's prior. Units may have `shares` of S, and tasks of few rows `factors`.
+    Everything is in units of the noise; `precision` is that of the centre's prior. Units may have
+    `shares` of S, and tasks of few rows `factors`.
 
     Attributes
     ----------
@@ -280,7 +275,6 @@ class Marginal:
     """
 
     products: Array
-    task_weights: Array
     hierarchy: Hierarchy
     roots: Sequence[Array] | Array
     precision: Array
@@ -288,7 +282,6 @@ class Marginal:
     factors: Array | None = None
 
     def __post_init__(self) -> None:
-        self.weights = [self.task_weights, *(np.ones(n) for n in self.hierarchy.sizes[1:])]
         self.levels: list[Level] = []
         self.information: list[Array] = []
         products, self.log_det = self.products, 0.0
@@ -305,18 +298,18 @@ class Marginal:
                 level = Level(products * unit, root)
                 self.information.append(level.information / unit)
             self.levels.append(level)
-            self.log_det += float(self.weights[number] @ level.log_dets)
+            self.log_det += float(level.log_dets.sum())
             products = self.summed(number, self.information[-1])
         self.total = np.asarray(products[0])
         self.center = Center.of(self.total, self.precision)
 
     def summed(self, level: int, values: Array) -> Array:
-        """Weighted sums over the units of each parent."""
-        parents, weights = self.hierarchy.parents[level], self.weights[level]
-        n = [*self.hierarchy.sizes[1:], 1][level]
+        """Sum over the units of each parent."""
+        parents, n = self.hierarchy.parents[level], [*self.hierarchy.sizes[1:], 1][level]
         if n == 1:
-            return np.tensordot(weights, values, 1)[None]
-        adding = csr_array((weights, (parents, np.arange(len(parents)))), (n, len(parents)))
+            return np.asarray(values.sum(axis=0, keepdims=True))
+        ones = np.ones(len(parents))
+        adding = csr_array((ones, (parents, np.arange(len(parents)))), (n, len(parents)))
         flat = np.asarray(adding @ values.reshape(len(values), -1))
         return flat.reshape(-1, *values.shape[1:])
 
@@ -381,8 +374,8 @@ class Marginal:
         n_parents = [*self.hierarchy.sizes[1:], 1][0]
         D, B = np.zeros((n_parents, n_vectors, n_vectors)), np.zeros((n_parents, p, n_vectors))
         for part in chunks(len(self.products), p):
-            u, weights = vectors(part), self.task_weights[part, None, None]
-            pull = weights * (self.information[0][part, :p, :p] @ u)
+            u = vectors(part)
+            pull = self.information[0][part, :p, :p] @ u
             for total, added in ((D, u.swapaxes(1, 2) @ pull), (B, pull)):
                 if n_parents == 1:
                     total[0] += added.sum(axis=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple, cast
+from typing import NamedTuple, Self, cast
 
 import numpy as np
 from scipy.optimize import minimize
@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from crosslearning.convex.deadline import check_deadline
 from crosslearning.convex.evidence.marginal import Hierarchy, Marginal, roots_of_levels, times
 from crosslearning.convex.evidence.point import EvidencePoint
-from crosslearning.convex.evidence.search import Optimum, Parameters, Search, SearchOptions
+from crosslearning.convex.evidence.search import FREE, Optimum, Search, SearchOptions
 from crosslearning.convex.families import OneScore
 from crosslearning.convex.sums.passes import Expansion
 from crosslearning.convex.sums.rows import GLMRows
@@ -39,46 +39,43 @@ class Mode(NamedTuple):
 
 @dataclass(eq=False)
 class LaplaceData:
-    """Rows, weights of the tasks, intercepts (whose prior is wide), groups, and the last mode."""
+    """Rows, intercepts (whose prior is wide), groups, and the last mode."""
 
     rows: GLMRows | Expansion
-    task_weights: Array
     intercept: Flags
+    hierarchy: Hierarchy
     dispersion: float = 1.0
-    groups: Hierarchy | None = None
     least: float = 1e-8  # dispersion
     last: Mode | None = field(default=None, repr=False)
 
     @classmethod
     def of(
-        cls, rows: GLMRows | Expansion, task_weights: Array, *, groups: Hierarchy | None = None
-    ) -> LaplaceData:
+        cls,
+        rows: GLMRows | Expansion,
+        groups: Hierarchy | None = None,
+        dispersion: float = 1.0,
+    ) -> Self:
         """Find the intercepts, which are last."""
         p = rows.n_parameters
         intercept = np.arange(p) >= p - rows.family.n_scores * rows.intercept
-        return cls(rows, task_weights, intercept, groups=groups)
-
-    @cached_property
-    def hierarchy(self) -> Hierarchy:
-        return self.groups or Hierarchy.flat(self.rows.n_tasks)
+        return cls(rows, intercept, groups or Hierarchy.flat(rows.n_tasks), dispersion)
 
     def search(
         self, options: SearchOptions, start: Optimum[LaplacePoint] | None = None
     ) -> Search[LaplacePoint]:
         """Return the search for variances, from those of an earlier one if there is one."""
         rows, at_zero = self.rows, self.rows.at_zero
-        squares = np.einsum("n,njj->j", self.task_weights, at_zero)[:-1]
-        parameters = Parameters(
-            squares=squares / self.dispersion,
+        return Search(
+            self.at,
+            options,
+            start,
+            squares=np.einsum("njj->j", at_zero)[:-1] / self.dispersion,
             mean_squares=rows.mean_squares,
             columns=np.repeat(np.arange(len(rows.mean_squares)), rows.family.n_scores),
             intercept=rows.intercept,
-            counted=self.task_weights * (np.einsum("njj->n", at_zero[:, :-1, :-1]) > 0),
-            hierarchy=self.hierarchy,
+            sizes=self.hierarchy.sizes_with(np.einsum("njj->n", at_zero[:, :-1, :-1]) > 0),
+            free=_FREE_SCORE if rows.family.link == "logit" else FREE,
         )
-        if rows.family.link == "logit":
-            parameters = parameters._replace(free=_FREE_SCORE)
-        return Search(self.at, parameters, options, start)
 
     def at(self, root: Array, ratio: Array | float) -> LaplacePoint:
         """Evaluate at Σ = root rootᵀ and τ² = ratio, for all parameters or for each."""
@@ -103,9 +100,9 @@ class LaplaceData:
         family = self.rows.family
         if not isinstance(family, OneScore) or not family.has_dispersion:
             return 1.0
-        n_free = max(float(self.task_weights @ self.rows.counts) - n_parameters, 1.0)
-        squares = float(self.task_weights @ self.rows.totals(thetas, family.squared_error))
-        return max(squares / n_free, self.least, family.least_dispersion)
+        n_free = max(self.rows.counts.sum() - n_parameters, 1.0)
+        squares = float(self.rows.totals(thetas, family.squared_error).sum())
+        return float(max(squares / n_free, self.least, family.least_dispersion))
 
     def begin(self) -> None:
         """Take the dispersion without features and tasks, and a share of it as the smallest."""
@@ -176,15 +173,13 @@ class LaplaceData:
         for level in range(1, len(roots)):
             thetas += times(offsets[level], roots[level])[self.hierarchy.ancestors(level)]
         logs = self.rows.log_likelihood(thetas, self.dispersion)
-        logs = logs - 0.5 * np.einsum("np,np->n", offsets[0], offsets[0])
         free = precision < np.inf
-        squares = precision[free] @ beta[free] ** 2 + sum(np.sum(u**2) for u in offsets[1:])
-        return Mode(position, thetas, float(self.task_weights @ logs - 0.5 * squares))
+        squares = precision[free] @ beta[free] ** 2 + sum(np.sum(u**2) for u in offsets)
+        return Mode(position, thetas, float(logs.sum() - 0.5 * squares))
 
     def _marginal(self, thetas: Array, roots: list[Array], precision: Array) -> Marginal:
         return Marginal(
             products=self.rows.products(thetas, self.dispersion),
-            task_weights=self.task_weights,
             hierarchy=self.hierarchy,
             roots=roots,
             precision=precision,
@@ -210,7 +205,7 @@ class LaplacePoint(EvidencePoint):
     def n_effective(self) -> float:
         """Effective number of parameters: how much targets move their own predictions."""
         A, K = self.marginal.products[:, :-1, :-1], self.marginal.task_posteriors[0]
-        return float(self.data.task_weights @ np.einsum("njk,nkj->n", A, K))
+        return float(np.einsum("njk,nkj->", A, K))
 
     @cached_property
     def response(self) -> tuple[list[Array], Array]:

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from crosslearning.convex.evidence.laplace import GLMFit
+from crosslearning.convex.evidence.laplace import approximate
 from crosslearning.convex.evidence.marginal import Marginal, times
 from crosslearning.convex.evidence.mode import LaplaceData, LaplacePoint, Mode
-from crosslearning.convex.evidence.posterior import EvidenceStatus
+from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus
 from crosslearning.convex.evidence.search import Optimum, SearchOptions
 from crosslearning.convex.families import Family, Multinomial
 from crosslearning.convex.sums.columns import Scaling
@@ -36,7 +36,7 @@ def laplace_passes(
     *,
     intercept: bool,
     learn_from: int | None = None,
-) -> tuple[GLMFit, Pass]:
+) -> tuple[EvidenceFit, Expansion, Pass]:
     """Fit as :func:`laplace_fit` does, from 10 to 20 passes; also returns the last one.
 
     `passed` sums all rows at the parameters of a pass, and `statistics` are those of the rows. With
@@ -62,9 +62,9 @@ def laplace_passes(
         sums = Expansion(thetas, passed(at), family, intercept, squares)
         return sums.products(thetas, climb.dispersion)
 
-    fit = GLMFit.of(climb.optimum, around.moments, average, options.tol).shifted(added)
-    fit = fit._replace(posterior=replace(fit.posterior, n_iter=climb.n_passes, status=status))
-    return fit, replace(start, thetas=fit.posterior.thetas, dispersion=climb.dispersion)
+    fit = approximate(climb.optimum, average, options.tol, added)
+    fit = replace(fit, n_iter=climb.n_passes, status=status)
+    return fit, around, replace(start, thetas=fit.thetas, dispersion=climb.dispersion)
 
 
 def _start(
@@ -101,8 +101,8 @@ class _PassData(LaplaceData):
     def at(self, root: Array, ratio: Array | float) -> LaplacePoint:
         point = super().at(root, ratio)
         # How the determinants change with the parameters, to first order.
-        tilts = np.einsum("np,np->n", self.rows.sums.tilts, point.thetas - self.rows.thetas)
-        drift = float(self.task_weights @ tilts) / self.dispersion
+        tilts = np.vdot(self.rows.sums.tilts, point.thetas - self.rows.thetas)
+        drift = float(tilts) / self.dispersion
         return replace(point, value=point.value - drift)
 
     def climb(self, root: Array, precision: Array) -> tuple[Mode, Marginal]:
@@ -133,14 +133,12 @@ class _Climb:
             around, good = around.unless_worse(self.expansion)
             self.damping = np.where(good, np.minimum(2.0 * self.damping, 1.0), 0.25 * self.damping)
         self.expansion = around
-        weights = np.ones(len(self.thetas))
-        data = _PassData.of(around, weights)
+        data = _PassData.of(around)
         if self.n_passes:
-            n_effective = self.optimum.point.n_effective
-            self.dispersion = data.pearson(self.thetas, n_effective)
+            self.dispersion = data.pearson(self.thetas, self.optimum.point.n_effective)
         if self.n_near == 1:
             self.structure = self.options.covariance
-        few = _PassData.of(around.take(self.few), weights[self.few])
+        few = _PassData.of(around.take(self.few))
         data.dispersion = few.dispersion = self.dispersion
         search = few.search(self.options, self.optimum if self.n_passes else None)
         optimum = search.run(self.structure)

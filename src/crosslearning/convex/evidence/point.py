@@ -83,7 +83,6 @@ class EvidencePoint:
 
     def _add(self, sums: Sums, level: int, part: slice) -> None:
         marginal, p = self.marginal, len(self.coef)
-        weights = marginal.weights[level][part]
         K = marginal.parent_covariances(level, part)
         W, WK, explained = marginal.levels[level].products_with(part, K)
         P, shared = W - explained, WK * self._prior
@@ -91,11 +90,11 @@ class EvidencePoint:
             parents = marginal.hierarchy.parents[level][part]
             shared = W - WK @ marginal.levels[level + 1].products[parents, :p, :p]
         diagonals = np.einsum("njj->nj", P)
-        sums.linear[:] += np.tensordot(weights, P, 1)
-        sums.paired[:] += (weights[:, None] * diagonals).T @ diagonals
+        sums.linear[:] += P.sum(axis=0)
+        sums.paired[:] += diagonals.T @ diagonals
         pairs = (sums.squared, P), (sums.shared, shared), (sums.explained, explained)
         for total, each in pairs:
-            total[:] += np.einsum("n,njk,njk->jk", weights, each, each)
+            total[:] += np.einsum("njk,njk->jk", each, each)
 
     @property
     def informed(self) -> Flags:
@@ -108,18 +107,12 @@ class EvidencePoint:
         """Derivatives by the entries of S of each level: finite where S is 0."""
         result = []
         for level, (g, sums) in enumerate(zip(self.marginal.residuals, self.sums, strict=True)):
-            weighted = (self.marginal.weights[level][:, None] * g).T
-            slope = 0.5 * (weighted @ g / self.noise - sums.linear)
+            slope = 0.5 * (g.T @ g / self.noise - sums.linear)
             if self.response is not None:
-                moved = weighted @ self.response[0][level]
+                moved = g.T @ self.response[0][level]
                 slope -= 0.5 * (moved + moved.T)
             result.append(slope)
         return result
-
-    @property
-    def slope_of_covariance(self) -> Array:
-        """Derivative by the entries of S of the tasks."""
-        return self.slopes[0]
 
     @property
     def slope_of_variances(self) -> Array:
@@ -175,8 +168,7 @@ class EvidencePoint:
         K = marginal.average_information(vectors, n) / self.noise
         if len(levels) == 1:
             K = 2.0 * K - grouped(self.expected_parts[0], group)
-        pairs = zip(marginal.weights, marginal.residuals, strict=True)
-        squares = np.append([weights @ g**2 for weights, g in pairs], pull**2)
+        squares = np.append([np.sum(g**2, axis=0) for g in marginal.residuals], pull**2)
         return self._with_best_noise(K, squares / self.noise @ members(group))
 
     def between(self, group: Indices) -> Array:
@@ -187,7 +179,7 @@ class EvidencePoint:
         few = len(marginal.products) <= _MANY and n * p**2 <= AT_ONCE
         if few and len(self.sums) == 1:
             root = symmetric_root(self.center.covariance)
-            moments = marginal.levels[0].between(root, group[0], marginal.task_weights)
+            moments = marginal.levels[0].between(root, group[0])
             explained = grouped(self.sums[0].explained, group[0])
             between[:n, :n] = 0.5 * (moments @ moments.T - explained)
         return between
@@ -196,7 +188,7 @@ class EvidencePoint:
         """Score test of the covariances between some parameters: gain in log evidence."""
         pairs, sums = np.ix_(free, free), self.sums[0]
         curvature = np.maximum(sums.paired + sums.squared, np.finfo(np.float64).tiny)
-        gains = self.slope_of_covariance[pairs] ** 2 / curvature[pairs]
+        gains = self.slopes[0][pairs] ** 2 / curvature[pairs]
         return float(2.0 * np.triu(gains, 1).sum())
 
     @property

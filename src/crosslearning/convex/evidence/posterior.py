@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import chdtri
 
-from crosslearning.convex.evidence.marginal import (
-    Hierarchy,
-    Marginal,
-    symmetric_root,
-    task_covariances,
-)
+from crosslearning.convex.evidence.marginal import Marginal
 from crosslearning.convex.families import Family, Gaussian
-from crosslearning.convex.sums.rows import Moments
 from crosslearning.tether import Array
 
 if TYPE_CHECKING:
@@ -116,89 +112,80 @@ class VarianceLaw:
         return np.where(has_interval, lowest, np.nan), np.where(has_interval, value + above, np.nan)
 
 
+class Posterior(NamedTuple):
+    """Means and covariances of the centre, and of the units of each level, tasks first.
+
+    A unit's covariance with its parent, whose covariance is K, is gain K: the gain is I - V A.
+    """
+
+    center: Array
+    center_covariance: Array
+    means: list[Array]
+    covariances: list[Array]
+    gains: list[Array]
+
+    @classmethod
+    def of(cls, marginal: Marginal, noise: float = 1.0) -> Posterior:
+        """Solve a quadratic model."""
+        center, units = marginal.center, [marginal.task_posteriors, *marginal.group_posteriors[:-1]]
+        return cls(
+            center.beta,
+            noise * center.covariance,
+            marginal.means[:-1],
+            [noise * covariances for covariances, _ in units],
+            [gains for _, gains in units],
+        )
+
+    def shifted(self, by: Array) -> Posterior:
+        """Add to the means."""
+        return self._replace(center=self.center + by, means=[means + by for means in self.means])
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Fit:
-    """Variances at the maximum of the evidence, and the posterior of the centre.
+class EvidenceFit:
+    """Variances at the maximum of the evidence, and the posterior; lists go by level, tasks first.
 
     `noise_variance` is σ², `center_variances` are τ² of each parameter, infinite where the prior is
-    flat; `center` and `center_covariance` are the posterior of β. `variance_law` tells how
-    well the variances of units are determined, and `n_iter` is the number of evaluations.
+    flat, and `level_covariances` Σ of each level. `center` and `means` are those of the posterior
+    (of other families than the Gaussian, modes). `variance_law` tells how well the variances of
+    units are determined, level by level, and `n_iter` is the number of evaluations. `marginal` is
+    the quadratic model there, in units of `unit`, and `averaged` the posterior of families for
+    which that is another.
     """
 
     structure: str
     noise_variance: float
     center_variances: Array
+    level_covariances: Array
     center: Array
-    center_covariance: Array
+    means: list[Array]
     log_evidence: float
     variance_law: VarianceLaw
     n_iter: int
     status: EvidenceStatus
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class EvidenceFit(Fit):
-    """The fit of tasks of one level.
-
-    With P parameters, `task_covariance` is Σ (P, P), and `thetas` (n_tasks, P) are the tasks'
-    posterior means (of other families than the Gaussian, modes).
-    """
-
-    task_covariance: Array
-    thetas: Array
-
-    def task_posteriors(self, moments: Moments) -> tuple[Array, Array]:
-        """Posterior covariances of the θ_i, and I - V_i A_i, from the moments of the fit.
-
-        They take as much memory as the moments; ask for some tasks at a time if they are many.
-        """
-        root = symmetric_root(self.task_covariance / self.noise_variance)
-        root = root[:, root.any(axis=0)]
-        center = self.center_covariance / self.noise_variance
-        covariances, gains = task_covariances(moments.products, root, center)
-        return self.noise_variance * covariances, gains
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class NestedFit(Fit):
-    """The fit of units of several levels; lists and first axes go by level, tasks first.
-
-    `level_variances` are the diagonals of Σ, `means` and `covariances` those of the units'
-    parameters, and `gains` I - V A of each unit. `variance_law` goes level by level.
-    """
-
-    hierarchy: Hierarchy
-    level_variances: Array
-    means: list[Array]
-    covariances: list[Array]
-    gains: list[Array]
+    marginal: Marginal
+    unit: float
     family: Family = field(default_factory=Gaussian)  # with the shape that was learned
+    averaged: Callable[[], Posterior] | None = None
 
+    @property
+    def task_covariance(self) -> Array:
+        """Σ of the tasks."""
+        return np.asarray(self.level_covariances[0])
 
-class Gaussians(NamedTuple):
-    """Means and covariances of the centre and of the tasks.
+    @property
+    def thetas(self) -> Array:
+        """Parameters of the tasks."""
+        return self.means[0]
 
-    A task's covariance with the centre is gains_i C: gains_i is I - V_i A_i.
-    """
+    @cached_property
+    def posterior(self) -> Posterior:
+        """Means and covariances of centre and units, which take as much memory as the moments."""
+        if self.averaged is not None:
+            return self.averaged()
+        posterior = Posterior.of(self.marginal, self.unit)
+        return posterior._replace(center=self.center, means=self.means)
 
-    center: Array
-    center_covariance: Array
-    thetas: Array
-    covariances: Array
-    gains: Array
-
-    @classmethod
-    def of(cls, marginal: Marginal) -> Gaussians:
-        """Solve a quadratic model."""
-        center = marginal.center
-        return cls(center.beta, center.covariance, marginal.means[0], *marginal.task_posteriors)
-
-    @classmethod
-    def exact(cls, fit: EvidenceFit, moments: Moments) -> Gaussians:
-        """Return the posterior of a Gaussian model, from the moments of its fit."""
-        posteriors = fit.task_posteriors(moments)
-        return cls(fit.center, fit.center_covariance, fit.thetas, *posteriors)
-
-    def shifted(self, by: Array) -> Gaussians:
-        """Add to the means."""
-        return self._replace(center=self.center + by, thetas=self.thetas + by)
+    def shifted(self, by: Array) -> EvidenceFit:
+        """Add to the parameters of centre and units."""
+        return replace(self, center=self.center + by, means=[means + by for means in self.means])

@@ -5,26 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.optimize import minimize, nnls
 
 from crosslearning.convex.deadline import check_deadline
-from crosslearning.convex.evidence.marginal import Hierarchy
 from crosslearning.convex.evidence.point import EvidencePoint, grouped
-from crosslearning.convex.evidence.posterior import (
-    EvidenceFit,
-    EvidenceStatus,
-    NestedFit,
-    VarianceLaw,
-)
+from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus, VarianceLaw
+from crosslearning.convex.families import Family, Gaussian
 from crosslearning.tether import Array, Flags, Indices
 
 _MENTION = 1.0  # log evidence below which a difference is not worth a mention (Kass and Raftery)
 _ROOM = 3.0  # gains of a structure in promised gains, at most: slopes see no further than a step
-_FREE = 100.0  # variance of the intercepts of separate models, in units of the noise
+FREE = 100.0  # variance of the intercepts of separate models, in units of the noise
 _SMALLEST_RATIO = 1e-8  # smallest variance of the centre, relative to where the search begins
 _LEAST, _MOST = 1e-4, 1e8  # damping, relative to the unit's curvature
 _FLAT = 1e-10  # least curvature that a step trusts, relative to that of the unit
@@ -44,23 +39,6 @@ class SearchOptions(NamedTuple):
     max_iter: int = 200
 
 
-class Parameters(NamedTuple):
-    """What a search begins with.
-
-    `squares` are sums over the rows for each parameter, `mean_squares` means for each column, 0
-    where the centre has no t, and `columns` tell the column of each parameter. `counted` are the
-    weights of the tasks, 0 without rows; `free` is the variance of intercepts of separate models.
-    """
-
-    squares: Array
-    mean_squares: Array
-    columns: Indices
-    intercept: bool
-    counted: Array
-    hierarchy: Hierarchy
-    free: float = _FREE
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Optimum(Generic[Point]):
     """The best variances of a structure, and their log evidence less a charge for parameters.
@@ -77,50 +55,27 @@ class Optimum(Generic[Point]):
     converged: bool
     law: Callable[[], VarianceLaw]  # of each parameter's variance
 
-    @property
-    def covariance(self) -> Array:
-        return np.diag(self.root**2) if self.root.ndim == 1 else self.root @ self.root.T
-
-    def fit(self) -> EvidenceFit:
-        """Return variances and posterior."""
-        thetas, covariance = self.point.thetas, self.point.noise * self.covariance
-        return EvidenceFit(task_covariance=covariance, thetas=thetas, **self._results())
-
-    def nested_fit(self) -> NestedFit:
-        """Return those of several levels; the prior of intercepts counts as flat."""
+    def fit(self, family: Family | None = None) -> EvidenceFit:
+        """Return variances and posterior; the prior of intercepts counts as flat."""
         point, marginal = self.point, self.point.marginal
-        results = self._results()
-        results["center_variances"][~point.coef] = np.inf
-        covariances, gains = zip(
-            marginal.task_posteriors, *marginal.group_posteriors[:-1], strict=True
-        )
-        return NestedFit(
-            hierarchy=marginal.hierarchy,
-            level_variances=point.noise * np.array(marginal.roots) ** 2,
-            means=marginal.means[:-1],
-            covariances=[point.noise * covariance for covariance in covariances],
-            gains=list(gains),
-            **results,
-        )
-
-    def _results(self) -> dict[str, Any]:
-        point = self.point
-        precision = point.marginal.precision
-        flat = np.full(len(precision), np.inf)
+        covariances = [np.diag(L**2) if L.ndim == 1 else L @ L.T for L in marginal.roots]
+        flat = np.full(len(point.coef), np.inf)
         status = EvidenceStatus.CONVERGED if self.converged else EvidenceStatus.MAX_ITER
-        if point.noiseless:
-            status = EvidenceStatus.NOISELESS
-        return {
-            "structure": self.structure,
-            "noise_variance": point.dispersion,
-            "center_variances": np.divide(point.noise, precision, out=flat, where=precision > 0),
-            "center": point.beta,
-            "center_covariance": point.noise * point.center.covariance,
-            "log_evidence": point.value,
-            "variance_law": self.law(),
-            "n_iter": self.n_iter,
-            "status": status,
-        }
+        return EvidenceFit(
+            structure=self.structure,
+            noise_variance=point.dispersion,
+            center_variances=np.divide(point.noise, marginal.precision, out=flat, where=point.coef),
+            level_covariances=point.noise * np.array(covariances),
+            center=point.beta,
+            means=[point.thetas, *marginal.means[1:-1]],
+            log_evidence=point.value,
+            variance_law=self.law(),
+            n_iter=self.n_iter,
+            status=EvidenceStatus.NOISELESS if point.noiseless else status,
+            marginal=marginal,
+            unit=point.noise,
+            family=Gaussian() if family is None else family,
+        )
 
 
 class Search(Generic[Point]):
@@ -129,17 +84,27 @@ class Search(Generic[Point]):
     `at` evaluates it at roots of S and the t of each parameter. Begins where a task's own rows and
     the others' are worth the same, with t of each block that explain a target of variance 1, or at
     the variances of an earlier search.
+
+    `squares` are sums over the rows for each parameter, `mean_squares` means for each column, 0
+    where the centre has no t, and `columns` tell the column of each parameter. `sizes` are numbers
+    of units of each level; `free` is the variance of intercepts of separate models.
     """
 
     def __init__(
         self,
         at: Callable[[Array, Array], Point],
-        parameters: Parameters,
         options: SearchOptions,
         start: Optimum[Point] | None = None,
+        *,
+        squares: Array,
+        mean_squares: Array,
+        columns: Indices,
+        intercept: bool,
+        sizes: Array,
+        free: float = FREE,
     ) -> None:
-        self.at, self.options, self.free = at, options, parameters.free
-        self.squares, mean_squares, self.columns, self.intercept, counted, hierarchy, _ = parameters
+        self.at, self.options, self.free, self.squares = at, options, free, squares
+        self.columns, self.intercept, self.sizes = columns, intercept, sizes
         none = np.zeros(len(mean_squares), dtype=np.intp)
         self.blocks = none if options.blocks is None else options.blocks
         self.start: Array | None = None
@@ -147,10 +112,8 @@ class Search(Generic[Point]):
         size = np.bincount(self.blocks, mean_squares > 0)
         self.ratio = np.divide(size, total, out=np.ones(len(total)), where=total > 0)
         self.smallest_ratio = _SMALLEST_RATIO * self.ratio
-        self.sizes = np.array([counted.sum(), *hierarchy.sizes[1:]])
         # A level with one unit, or as many as the level below, has nothing to tell.
-        n_units = np.array([np.count_nonzero(counted), *hierarchy.sizes[1:]])
-        alone = (n_units < 2) | np.append(False, n_units[1:] == n_units[:-1])
+        alone = (self.sizes < 2) | np.append(False, self.sizes[1:] == self.sizes[:-1])
         # Parameters whose variance is 0 unless they share it with others, and t that stay.
         self.fixed = np.repeat(alone[:, None], len(self.squares), axis=1)
         self.fixed_ratio = total == 0
@@ -158,8 +121,8 @@ class Search(Generic[Point]):
             evaluate, variances, _ = self.space("diagonal")
             self.fixed |= ~evaluate(variances).point.informed
         if start is not None:
-            one = start.root.ndim == 1
-            self.start = start.root**2 if one else np.diagonal(start.covariance)
+            squares = start.root**2
+            self.start = squares if squares.ndim == 1 else squares.sum(axis=1)
             self.ratio = start.ratio
 
     def run(self, covariance: str) -> Optimum[Point]:
@@ -261,19 +224,11 @@ class Search(Generic[Point]):
     def _full(self, start: Optimum[Point] | None = None) -> Optimum[Point]:
         start = self.best("diagonal") if start is None else start
         numbers, blocks = np.arange(len(start.root)), self.blocks[self.columns]
-        root, ratio, n_iter, converged = full_covariance(
-            self.at,
-            start.root**2,
-            start.ratio,
-            blocks,
-            fixed_ratio=self.fixed_ratio,
-            tol=self.options.tol,
-            max_iter=self.options.max_iter,
-        )
+        root, ratio, n_iter, converged = full_covariance(self, start)
         point = self.at(root, ratio[blocks])
         n_free = int(np.count_nonzero(start.root))
         charge = self._price[0] * (len(numbers) + n_free * (n_free - 1) // 2)
-        variances = root**2 if root.ndim == 1 else np.einsum("jk,jk->j", root, root)
+        variances = root**2 if root.ndim == 1 else np.sum(root**2, axis=1)
         here = Structured(
             np.append(variances, ratio),
             np.append(self.fixed, self.fixed_ratio),
@@ -326,7 +281,14 @@ class Structured(Generic[Point]):
 
     @property
     def value(self) -> float:
-        return self.point.value
+        """The log evidence, minus infinity where variances are too large for the digits there are.
+
+        They grow without end if rows leave no noise.
+        """
+        try:
+            return self.point.value
+        except np.linalg.LinAlgError:
+            return -np.inf
 
     @cached_property
     def slope(self) -> Array:
@@ -429,27 +391,19 @@ def _bounded(
     return np.where(moved > 0.0, scaled / unit, floor - point.variances), gain
 
 
-def full_covariance(
-    at: Callable[[Array, Array], EvidencePoint],
-    variances: Array,
-    ratio: Array,
-    group: Indices,
-    *,
-    fixed_ratio: Flags,
-    tol: float,
-    max_iter: int,
-) -> tuple[Array, Array, int, bool]:
+def full_covariance(search: Search[Point], start: Optimum[Point]) -> tuple[Array, Array, int, bool]:
     """Maximise evidence - κ/2 (log det K + tr K⁻¹), where S = D^½ K D^½.
 
     D are the variances of the diagonal structure, those of 0 stay 0; κ, the number of parameters
     plus 1, counts as that many tasks that agree with the diagonal. L-BFGS over the Cholesky factor
-    of K and log t; `group` holds the number of each parameter's t. Returns a root of S, a vector
-    where S is 0, all t, the number of evaluations, and whether the optimiser has converged.
+    of K and log t. Returns a root of S, a vector where S is 0, all t, the number of evaluations,
+    and whether the optimiser has converged.
     """
+    variances, ratio, group = start.root**2, start.ratio, search.blocks[search.columns]
     free = np.flatnonzero(variances > 0)
     n = len(free)
     if not n:
-        return np.sqrt(variances), ratio, 0, True
+        return start.root, ratio, 0, True
     rows, columns = np.tril_indices(n)
     on_diagonal = rows == columns
     deviations = np.sqrt(variances[free])
@@ -467,26 +421,28 @@ def full_covariance(
         check_deadline()
         factor, root = unpacked(x)
         t = np.exp(x[len(rows) :])
-        point = at(root, t[group])
+        point = search.at(root, t[group])
         inverse = solve_triangular(factor, np.eye(n), lower=True)
         prior = -strength * (np.log(np.diagonal(factor)).sum() + 0.5 * np.sum(inverse**2))
         pull = strength * (inverse.T @ inverse - np.eye(n)) @ inverse.T
-        slopes = deviations[:, None] * (point.slope_of_covariance @ root)[np.ix_(free, free)]
+        slopes = deviations[:, None] * (point.slopes[0] @ root)[np.ix_(free, free)]
         slope = (2.0 * slopes + pull)[rows, columns]
         slope = np.where(on_diagonal, slope * factor[rows, columns], slope)
-        by_ratio = np.where(fixed_ratio, 0.0, np.bincount(group, point.slope_of_ratio, len(t)) * t)
+        by_block = np.bincount(group, point.slope_of_ratio, len(t))
+        by_ratio: Array = np.where(search.fixed_ratio, 0.0, by_block * t)
         return -(point.value + prior), -np.append(slope, by_ratio)
 
-    start = np.append(np.zeros(len(rows)), np.log(ratio))
+    x = np.append(np.zeros(len(rows)), np.log(ratio))
+    tol, max_iter = search.options.tol, search.options.max_iter
     try:
         best = minimize(
             negative,
-            start,
+            x,
             jac=True,
             method="L-BFGS-B",
             options={"maxiter": max_iter, "ftol": 1e-12, "gtol": 1e3 * tol},
         )
     except np.linalg.LinAlgError:  # rows leave no noise, and S grows beyond rounding
-        return np.sqrt(variances), ratio, 1, True
+        return start.root, ratio, 1, True
     ratio = np.exp(best.x[len(rows) :])
     return unpacked(best.x)[1], ratio, int(best.nfev), bool(best.success)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,16 +148,11 @@ class Multinomial(Family):
         return np.asarray((p * (by_class - mean)) @ B)
 
 
-class Nodes(NamedTuple):
-    """Points and masses that stand for a standard normal distribution."""
-
-    points: Array
-    masses: Array
-
-
 @cache
-def normal_nodes(dimension: int, n_nodes: int) -> Nodes:
-    """Quasi-random nodes in antithetic pairs, with the covariance I.
+def normal_nodes(dimension: int, n_nodes: int) -> tuple[Array, Array]:
+    """Points and masses that stand for a standard normal distribution.
+
+    Quasi-random nodes in antithetic pairs, with the covariance I.
 
     A Kronecker sequence with powers of the generalised golden ratio, the root of
     x^(dimension + 1) = x + 1. Every other point is twice as far out, with less mass, for the sake
@@ -170,7 +165,7 @@ def normal_nodes(dimension: int, n_nodes: int) -> Nodes:
     masses = 1.0 / (1.0 + 2.0**-dimension * np.exp(0.375 * np.sum(points**2, axis=1)))
     masses /= masses.sum()
     root = np.linalg.cholesky(points.T @ (masses[:, None] * points))
-    return Nodes(np.asarray(np.linalg.solve(root, points.T).T), masses)
+    return np.asarray(np.linalg.solve(root, points.T).T), masses
 
 
 def _drawn(
@@ -186,7 +181,7 @@ def _drawn(
     for rows, n_nodes in ((np.flatnonzero(~wide), _FEW), (np.flatnonzero(wide), _MANY)):
         if not len(rows):
             continue
-        nodes, middle = normal_nodes(q, n_nodes), scores[rows] @ basis.T
+        (points, masses), middle = normal_nodes(q, n_nodes), scores[rows] @ basis.T
         turn = basis.T @ basis[np.argsort(-middle, axis=-1)]
         turned = turn @ covariance[rows] @ turn.swapaxes(1, 2)
         least = np.einsum("rqq->r", turned) * _ROUNDING + _TINY
@@ -196,11 +191,11 @@ def _drawn(
         size = max(_AT_ONCE // middle.size, 1)
         for start in range(0, n_nodes, size):
             some = slice(start, start + size)
-            p = np.tensordot(nodes.points[some], root, 1) + middle
+            p = np.tensordot(points[some], root, 1) + middle
             p -= p.max(axis=1, keepdims=True)
             np.exp(p, out=p)
             p /= p.sum(axis=1, keepdims=True)
-            yield rows, nodes.masses[some], p
+            yield rows, masses[some], p
 
 
 @dataclass(frozen=True)

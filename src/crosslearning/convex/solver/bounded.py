@@ -27,29 +27,43 @@ from crosslearning.tether import Array, Tether
 _LEAST_DAMPING = 0.1
 
 
+@dataclass(frozen=True, eq=False)
+class Bounded:
+    """Means of the units of each level, tasks first, the centre, and the proof.
+
+    `forces` are those with which units pull at their parents, prior and bound together, in standard
+    deviations.
+    """
+
+    means: list[Array]
+    center: Array
+    forces: list[Array]
+    kkt_residual: float
+
+
 def bounded(
     loss: Loss,
     metric: Metric,
     precision: Array,
     epsilon: float,
-    start: ConvexSolution,
+    thetas: Array,
+    center: Array,
     *,
     tol: float,
     max_iter: int,
-) -> ConvexSolution:
+) -> Bounded:
     """Solve from the mode of the posterior, or certify it if it keeps within the bound.
 
-    `metric` is that of the tasks' covariance, `precision` that of the centre's prior. The forces
-    returned are in the metric's variables.
+    `metric` is that of the tasks' covariance, `precision` that of the centre's prior.
     """
-    n_tasks = len(start.thetas)
+    n_tasks = len(thetas)
     problem = _problem(loss.with_prior(precision).in_variables(metric.matrix), tol, max_iter)
     # The prior is the loss of one more task, which is tied to the centre.
     radii = np.append(np.full(n_tasks, epsilon), 0.0)
     coupling = _coupling(metric, Tether(0.0) if epsilon == 0.0 else Tether(radii, 1.0))
-    thetas, inverse = np.vstack([start.thetas, start.center]), metric.inverse
-    solution = ConvexSolution(thetas @ inverse.T, inverse @ start.center, np.zeros_like(thetas))
-    if np.all(metric.distances(start.thetas - start.center) <= epsilon):
+    everyone = np.vstack([thetas, center]) @ metric.inverse.T
+    solution = ConvexSolution(everyone, everyone[-1], np.zeros_like(everyone))
+    if np.all(metric.distances(thetas - center) <= epsilon):
         solution = certified(problem.loss, coupling, solution)
     # The mode too, where a search has left it near; that of squares is exact but for rounding.
     if solution.kkt_residual > (1e3 * tol if isinstance(loss, Quadratic) else tol):
@@ -59,7 +73,7 @@ def bounded(
 
 def bounded_tasks(
     loss: Loss, metric: Metric, epsilon: float, center: Array, *, tol: float, max_iter: int
-) -> ConvexSolution:
+) -> Bounded:
     """Solve for new tasks alone, around a given centre."""
     problem = _problem(loss.in_variables(metric.matrix), tol, max_iter)
     coupling = _coupling(metric, Tether(epsilon, 1.0))
@@ -82,23 +96,10 @@ def _coupling(metric: Metric, tether: Tether) -> BlockTethers:
     return BlockTethers(blocks, tethers)
 
 
-def _outside(metric: Metric, solution: ConvexSolution, n_tasks: int) -> ConvexSolution:
+def _outside(metric: Metric, solution: ConvexSolution, n_tasks: int) -> Bounded:
     thetas, center = solution.thetas[:n_tasks] @ metric.matrix.T, metric.matrix @ solution.center
-    return replace(solution, thetas=thetas, center=center, forces=solution.forces[:n_tasks])
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class BoundedLevels:
-    """Means of the units of each level, tasks first, their distances to the parents, and the proof.
-
-    `forces` are those with which units pull at their parents, prior and bound together.
-    """
-
-    means: list[Array]
-    center: Array
-    distances: list[Array]
-    forces: list[Array]
-    kkt_residual: float
+    forces = np.linalg.norm(solution.forces[:n_tasks, : metric.n_free], axis=1)
+    return Bounded([thetas], center, [np.asarray(forces)], solution.kkt_residual)
 
 
 def bounded_levels(
@@ -108,7 +109,7 @@ def bounded_levels(
     *,
     tol: float,
     max_iter: int,
-) -> BoundedLevels:
+) -> Bounded:
     """Solve within bounds of each level, tasks first.
 
     `products` are those of the tasks at some parameters, if they depend on them; that is Newton's
@@ -142,13 +143,8 @@ def bounded_levels(
             W, epsilon = marginal.information[level][:, :-1, :-1], float(epsilons[level])
             further = _strengthened(W, roots[level], offsets[level], epsilon, strengths[level])
             strengths[level] = strengths[level] ** (1.0 - damping) * further**damping
-    return BoundedLevels(
-        means=marginal.means[:-1],
-        center=marginal.center.beta,
-        distances=distances,
-        forces=[d * s for d, s in zip(distances, strengths, strict=True)],
-        kkt_residual=residual,
-    )
+    forces = [d * s for d, s in zip(distances, strengths, strict=True)]
+    return Bounded(marginal.means[:-1], marginal.center.beta, forces, residual)
 
 
 def _slack(distances: Array, epsilon: float, strengths: Array) -> float:

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 
 from crosslearning.convex.families import Family, OneScore
 from crosslearning.convex.sums.columns import Scaling
-from crosslearning.convex.sums.rows import GLMRows, Moments, checked_weights, times_each
+from crosslearning.convex.sums.rows import Moments, checked_weights, times_each
+from crosslearning.convex.sums.table import TaskTable
 from crosslearning.tether import Array, Flags, Indices
 
 _TOO_FAR, _ROUNDING = 0.25, 1e-9  # shares of the bend, and of the log likelihood
@@ -70,12 +71,12 @@ class PassSums:
 
     def where(self, chosen: Flags, other: PassSums) -> PassSums:
         """Take these sums of the chosen tasks, and the others of the rest."""
-        rest, result = np.flatnonzero(~chosen), replace(self)
-        for name in _SUMS if len(rest) else ():
-            merged = getattr(self, name).copy()
-            merged[rest] = getattr(other, name)[rest]
-            setattr(result, name, merged)
-        return result
+        if chosen.all():
+            return self
+        merged = self.take(np.arange(len(chosen)))
+        for name in _SUMS:
+            getattr(merged, name)[~chosen] = getattr(other, name)[~chosen]
+        return merged
 
 
 _SUMS = [field.name for field in fields(PassSums)][1:]
@@ -107,17 +108,9 @@ class Pass:
         """Sum rows, given the number of each one's task."""
         self.family.check(y)
         present, codes = np.unique(tasks, return_inverse=True)
+        table = TaskTable(X, y, checked_weights(sample_weight, len(y)), codes, len(present))
         columns = self.scaling.columns(X, intercept=self.intercept)
-        rows = GLMRows(
-            X=columns,
-            y=y,
-            weights=checked_weights(sample_weight, len(y)),
-            tasks=codes,
-            n_tasks=len(present),
-            offset=np.broadcast_to(np.zeros(1), (len(y), self.family.n_scores)),
-            family=self.family,
-            intercept=self.intercept,
-        )
+        rows = table.glm(columns, self.family, intercept=self.intercept)
         at, sums = self.take(present), PassSums.empty(present, rows.n_parameters)
         sums.counts = rows.counts
         covariances = at.covariances if self.averaged else None

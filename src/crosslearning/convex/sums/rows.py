@@ -16,20 +16,12 @@ from crosslearning.tether import Array, Flags, Indices
 _LARGEST = 2**13  # rows, so that what is made of a bucket stays in the cache
 
 
-@dataclass(frozen=True, eq=False)
-class Bucket:
-    """Tasks of similar size, the positions of their rows (tasks, length), and which are no padding.
+def buckets(tasks: Indices, n_tasks: int) -> Iterator[tuple[Indices, Indices, Flags]]:
+    """Group tasks by size, rounded up to powers of 2, so that at most half is padding.
 
-    Padding repeats some row.
+    Yields some tasks, the positions of their rows (tasks, length), and which are no padding, which
+    repeats some row.
     """
-
-    tasks: Indices
-    rows: Indices
-    inside: Flags
-
-
-def buckets(tasks: Indices, n_tasks: int) -> Iterator[Bucket]:
-    """Group tasks by size, rounded up to powers of 2, so that at most half is padding."""
     order = np.argsort(tasks, kind="stable")
     sizes = np.bincount(tasks, minlength=n_tasks)
     first = np.cumsum(sizes) - sizes
@@ -41,8 +33,7 @@ def buckets(tasks: Indices, n_tasks: int) -> Iterator[Bucket]:
         for start in range(0, len(alike), at_once):
             members = alike[start : start + at_once]
             inside = position < sizes[members, None]
-            rows = order[np.where(inside, first[members, None] + position, 0)]
-            yield Bucket(members, rows, inside)
+            yield members, order[np.where(inside, first[members, None] + position, 0)], inside
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,29 +50,6 @@ class Moments:
     log_weights: Array
     intercept: bool
     target_mean: float = 0.0
-
-    @classmethod
-    def of_rows(
-        cls,
-        columns: Array,
-        y: Array,
-        weights: Array,
-        tasks: Indices,
-        n_tasks: int,
-        *,
-        intercept: bool,
-    ) -> Moments:
-        """Sum products of rows; a column of ones for the intercept is last among the columns."""
-        width = columns.shape[1] + 1
-        products = np.zeros((n_tasks, width, width))
-        for bucket in buckets(tasks, n_tasks):
-            rows = np.concatenate([columns[bucket.rows], y[bucket.rows][:, :, None]], axis=2)
-            weighted = rows * (weights[bucket.rows] * bucket.inside)[:, :, None]
-            products[bucket.tasks] = weighted.swapaxes(1, 2) @ rows
-        used = weights > 0
-        counts = np.bincount(tasks[used], minlength=n_tasks)
-        logs = np.bincount(tasks[used], np.log(weights[used]), n_tasks)
-        return cls(products, counts, logs.astype(np.float64), intercept)
 
     @property
     def n_tasks(self) -> int:
@@ -132,10 +100,10 @@ def score_covariances(columns: Array, tasks: Indices, covariances: Array, unseen
     result = np.empty((len(columns), q, q))
     known, new = np.flatnonzero(tasks >= 0), np.flatnonzero(tasks < 0)
     result[new] = _padded_covariances(columns[None, new], unseen[None])[0]
-    for bucket in buckets(tasks[known], len(covariances)):
-        rows = known[bucket.rows]
-        block = _padded_covariances(columns[rows], covariances[bucket.tasks])
-        result[rows[bucket.inside]] = block[bucket.inside]
+    for some, at, inside in buckets(tasks[known], len(covariances)):
+        rows = known[at]
+        block = _padded_covariances(columns[rows], covariances[some])
+        result[rows[inside]] = block[inside]
     return result
 
 
@@ -198,13 +166,9 @@ class GLMRows:
     def padded(self) -> list[_Padded]:
         return [
             _Padded(
-                b.tasks,
-                self.X[b.rows],
-                self.y[b.rows],
-                self.weights[b.rows] * b.inside,
-                self.offset[b.rows],
+                tasks, self.X[rows], self.y[rows], self.weights[rows] * inside, self.offset[rows]
             )
-            for b in buckets(self.tasks, self.n_tasks)
+            for tasks, rows, inside in buckets(self.tasks, self.n_tasks)
         ]
 
     def with_family(self, family: Family) -> GLMRows:
@@ -223,14 +187,15 @@ class GLMRows:
 
     def moments(self, precisions: Array | float = 1.0) -> Moments:
         """Sum products of columns and of what the offset leaves of real targets."""
-        return Moments.of_rows(
-            self.X,
-            self.y - self.offset[:, 0],
-            self.weights * precisions,
-            self.tasks,
-            self.n_tasks,
-            intercept=self.intercept,
-        )
+        columns = np.column_stack([self.X, self.y - self.offset[:, 0]])
+        weights, n, width = self.weights * precisions, self.n_tasks, columns.shape[1]
+        products = np.zeros((n, width, width))
+        for tasks, rows, inside in buckets(self.tasks, n):
+            weighted = columns[rows] * (weights[rows] * inside)[:, :, None]
+            products[tasks] = weighted.swapaxes(1, 2) @ columns[rows]
+        used = weights > 0
+        logs = np.bincount(self.tasks[used], np.log(weights[used]), n).astype(np.float64)
+        return Moments(products, self.counts, logs, self.intercept)
 
     def expected_squares(self, thetas: Array, covariances: Array) -> Array:
         """Weighted posterior mean of the squared error of each row with a real target."""

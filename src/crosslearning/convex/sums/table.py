@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.convex.families import Family
-from crosslearning.convex.sums.rows import GLMRows
+from crosslearning.convex.sums.cells import Cells
+from crosslearning.convex.sums.rows import GLMRows, times_each
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.tether import Array, Indices
 
@@ -71,33 +72,23 @@ Data = TaskTable | Statistics  # of encoded targets; sums are for the Gaussian f
 class SquaredError:
     """Negative mean squared errors by task, of many models on the same rows.
 
-    `factors` are matrices R with the products RᵀR of the tasks' weighted rows (x, 1, y), so that
-    ‖R (coef, intercept, -1)‖² is the sum of squared errors. `weights` are sums over a task's rows,
-    and `models` tells which model speaks for each task.
+    `cells` are the sums of the tasks, and `models` tells which model speaks for each task.
     """
 
-    factors: Array
-    weights: Array
+    cells: Cells
     models: Indices
 
     @classmethod
     def of(cls, data: Data, models: Indices) -> SquaredError:
-        """Take deviations from the means, and the means as one heavy row."""
+        """Sum rows that are not summed yet."""
         sums = data if isinstance(data, Statistics) else data.sums
-        cells, p = sums.total().cells[:, 0], sums.n_features
-        unit = np.sqrt(np.einsum("njj->nj", cells.scatters))
-        unit[unit == 0.0] = 1.0
-        values, vectors = np.linalg.eigh(cells.scatters / (unit[:, :, None] * unit[:, None]))
-        roots = np.sqrt(np.maximum(values, 0.0))[:, :, None] * vectors.swapaxes(1, 2)
-        rows = np.concatenate([roots * unit[:, None], cells.means[:, None]], axis=1)
-        rows = np.insert(rows, p, 0.0, axis=2)
-        rows[:, -1, p] = 1.0
-        rows[:, -1] *= np.sqrt(cells.weights)[:, None]
-        return cls(rows, data.task_weights, models)
+        return cls(sums.total().cells[:, 0], models)
 
     def __call__(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
         """Score of each task, NaN if it has no rows, and its weight."""
-        vectors = np.hstack([coef[:, 0], intercept, np.full_like(intercept, -1.0)])[self.models]
-        errors = np.matmul(self.factors, vectors[:, :, None])[:, :, 0]
-        squares, none = np.einsum("np,np->n", errors, errors), np.full(len(errors), np.nan)
-        return np.divide(-squares, self.weights, out=none, where=self.weights > 0), self.weights
+        v = np.hstack([-coef[:, 0], np.ones_like(intercept)])[self.models]
+        within = np.einsum("np,np->n", times_each(self.cells.scatters, v), v)
+        gaps = np.einsum("np,np->n", self.cells.means, v) - intercept[self.models, 0]
+        weights, none = self.cells.weights, np.full(len(v), np.nan)
+        squares = np.maximum(within, 0.0) + weights * gaps**2
+        return np.divide(-squares, weights, out=none, where=weights > 0), weights

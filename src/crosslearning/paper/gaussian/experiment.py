@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.files import replacing, write_json
-from crosslearning.paper.gaussian.means import (
+from crosslearning.paper.gaussian import (
     beneficial_from,
     best_max_gap,
     monte_carlo,

@@ -85,7 +85,8 @@ class Boosting:
             boosters.append(self._grown[key].booster)
             texts += [one.model_to_string(num_iteration=n_trees) for one in boosters]
         groups = self.rows.levels.group_codes if with_task and self.rows.levels else None
-        return Trees.of(texts, sds, _smallest(self.rows), pooled, groups)
+        text = np.frombuffer("\0".join(texts).encode(), dtype=np.uint8)
+        return Trees(text, sds, _smallest(self.rows), pooled, groups)
 
     # Sizes and numbers of trees.
 

@@ -273,14 +273,16 @@ class Trials:
 
     `scores` are by the metric of the choice, `plain` squared errors or shares that are correct;
     `predictions` and their standard deviations `sds` are those of all rows by name, NaN where there
-    is none. `choices` are made by :func:`choices`. `skipped` are labels of models there was no time
-    for, `failed` reasons why some are missing, by label.
+    is none. `choices` are made by :func:`choices`. The `baseline` is the score of predicting the
+    mean, quantile or class frequencies of training rows. `skipped` are labels of models there was
+    no time for, `failed` reasons why some are missing, by label.
     """
 
     candidates: Sequence[Candidate]
     scores: Scores
     plain: Scores
     choices: Mapping[str, Choice]
+    baseline: float
     predictions: dict[str, Array] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     sds: dict[str, Array] = field(default_factory=dict)
@@ -298,6 +300,11 @@ class Trials:
         return over_tasks(self.scores)
 
     @property
+    def plain_means(self) -> Array:
+        """The same by `plain` scores."""
+        return over_tasks(self.plain)
+
+    @property
     def chosen(self) -> Candidate:
         """The blend, or the model that has all its weight."""
         names = list(self.parts)
@@ -313,6 +320,11 @@ class Trials:
         """These models with their weights, the heaviest first."""
         parts = sorted(self.parts.items(), key=lambda part: -part[1])
         return [(self.named(name), weight) for name, weight in parts]
+
+    @property
+    def sharing(self) -> list[Candidate]:
+        """The models whose tasks share something, but not all."""
+        return [c for c in self.candidates if c.end in ("cross", "levels")]
 
     @property
     def described(self) -> Candidate:
@@ -365,11 +377,3 @@ class Trials:
 
 def _listed(labels: list[str]) -> str:
     return labels[0] if len(labels) == 1 else f"{labels[0]} (and {len(labels) - 1} more)"
-
-
-def paired(a: Array, b: Array) -> tuple[float, float]:
-    """Mean difference over the tasks that have both scores, and its standard error."""
-    ahead = (a - b)[np.isfinite(a) & np.isfinite(b)]
-    if len(ahead) < 2:
-        return float(ahead.sum()), 0.0
-    return float(ahead.mean()), float(ahead.std(ddof=1) / len(ahead) ** 0.5)

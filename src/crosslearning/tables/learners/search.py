@@ -154,8 +154,7 @@ class CrossValidation:
     def within(self, candidate: Candidate, moment: float) -> FoldPredictions | str | None:
         """Try a candidate; or why it failed; or None if there is no time for it until a moment."""
         begun, n_splits, rows = time.monotonic(), len(self.splits.parts), self.bases.rows
-        shape = (len(rows.y),) if rows.classes is None else (len(rows.y), len(rows.classes))
-        predictions, sds = np.full(shape, np.nan), np.full(len(rows.y), np.nan)
+        predictions, sds = rows.unpredicted, np.full(len(rows.y), np.nan)
         steps = self._grown if candidate.estimator is None else self._fitted
         try:
             with deadline(moment):
@@ -289,6 +288,7 @@ class CandidateSearch:
             table(tried, 0),
             table(tried, 1),
             made,
+            baseline=self._baseline(),
             predictions={c.name: one.predictions for c, one in tried.items()},
             seconds={c.name: one.seconds for c, one in tried.items()},
             sds={c.name: one.sds for c, one in tried.items()},
@@ -326,6 +326,23 @@ class CandidateSearch:
                     scored = part.y, predicted, part.row_weights, part.codes, part.n_tasks
                     scores[m, s] = metric.of_tasks(*scored)[0]
         return scores
+
+    def _baseline(self) -> float:
+        """Score the mean, quantile or class frequencies of training rows."""
+        rows, level, predictions = self.rows, self.metrics[0].quantile, self.rows.unpredicted
+        for train, test in self.parts:
+            part = rows.take(train)
+            y, weights = part.counted, part.row_weights[part.row_weights > 0]
+            if level is not None:
+                by_weight: Any = {"weights": weights, "method": "inverted_cdf"}
+                how = {} if rows.weights is None else by_weight
+                predictions[test] = np.quantile(y, level, **how)
+            elif rows.classes is None:
+                predictions[test] = np.average(y, weights=weights)
+            else:
+                counts = np.maximum(weights @ (y[:, np.newaxis] == rows.classes), 0.5)
+                predictions[test] = counts / counts.sum()
+        return _over_all(self._scores(predictions)[:1], self._weights)
 
     def _blend(self, predictions: dict[Candidate, Array]) -> Choice | None:
         """Blend predictions, if there are several; weights for a split come from the others."""
@@ -376,7 +393,7 @@ def compare_by_sums(
     parts: list[tuple[list[int], int]],
     most_tasks: int,
     say: Callable[[str], object],
-) -> tuple[Trials, dict[str, OfRows], float, NDArray[np.intp]]:
+) -> tuple[Trials, dict[str, OfRows], NDArray[np.intp]]:
     """Fit candidates on all folds of a part but one, and score them on that by squared errors.
 
     If tasks are very many, some decide. No model is kept, since models of many tasks are large.
@@ -384,8 +401,8 @@ def compare_by_sums(
     Returns
     -------
     tuple
-        Trials; rows that were kept, with means and standard deviations, by candidate; the mean
-        squared error of predicting the mean; and the tasks that decide.
+        Trials; rows that were kept, with means and standard deviations, by candidate; and the
+        tasks that decide.
     """
     most = np.clip(_MOST_NUMBERS // sums.cells.scatters[:1].size, _FEWEST_TASKS, most_tasks)
     tasks = np.arange(0, sums.n_tasks, -(-sums.n_tasks // most))
@@ -413,9 +430,14 @@ def compare_by_sums(
     def choice(some: Sequence[Candidate]) -> Choice:
         return best_choice(some, scores.of([c.name for c in some]))
 
-    baseline = -float(np.nanmean(Scores(["guess"], guesses, weights).by_task[0]))
-    trials = Trials(candidates, scores, scores, choices(candidates, choice), seconds=seconds)
-    return trials, predictions, baseline, tasks
+    made, baseline = choices(candidates, choice), _over_all(guesses, weights)
+    trials = Trials(candidates, scores, scores, made, baseline, seconds=seconds)
+    return trials, predictions, tasks
+
+
+def _over_all(scores: Array, weights: Array) -> float:
+    """Mean over tasks of the score of a baseline."""
+    return float(np.nanmean(Scores(["baseline"], scores, weights).by_task))
 
 
 def _tried(
