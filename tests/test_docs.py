@@ -55,6 +55,16 @@ def resolved(name):
     raise AssertionError(f"{name} does not exist")
 
 
+@pytest.mark.parametrize("page", sorted(DOCS.glob("api/*.md")), ids=lambda page: page.name)
+def test_what_the_reference_lists_exists(page):
+    module = "crosslearning"
+    for kind, name in re.findall(r"\.\. (currentmodule|auto\w+):: ([\w.]+)", page.read_text()):
+        if kind == "currentmodule":
+            module = name
+        else:
+            resolved(name if name.startswith("crosslearning") else f"{module}.{name}")
+
+
 def test_the_readme_is_short():
     lines = (ROOT / "README.md").read_text().splitlines()
     assert len(lines) <= 120
