@@ -48,9 +48,11 @@ def describe(fit: Fit) -> records.Findings:
 def _findings(fit: Fit) -> records.Findings:
     model, made, trials = fit.model, fit.compared, fit.compared.trials
     schema, rows, described = made.schema, made.rows, made.described
-    measure = Measure(fit.metric.words, percent=fit.metric.name == "accuracy")
+    score, metric = _score(fit), schema.metric
+    measure = Measure(metric.words, percent=metric.name == "accuracy")
     comparison = verdicts.compared(trials, schema.labels[rows.compared], rows.counts[rows.compared])
-    verdict = verdicts.verdict_of(comparison, trials)
+    verdict, bound = verdicts.verdict_of(comparison, trials), schema.settings.epsilon
+    sentence = verdicts.sentence(verdict, comparison, trials, measure, epsilon=bound)
     listed = _tasks_to_list(comparison, verdict.against)
     some = rows.compared[listed]
     target = model.predicts if model.quantile is None else f"the {model.predicts}"
@@ -70,17 +72,17 @@ def _findings(fit: Fit) -> records.Findings:
         warnings=fit.messages,
         python=fit.python,
         provenance=_provenance(fit),
-        sentence=_useless(fit) + verdicts.sentence(verdict, comparison, trials, measure),
+        sentence=_useless(fit, score) + sentence,
         beyond_linear=verdicts.beyond_linear(trials, comparison, measure),
         remarks=_remarks(fit, comparison, measure),
         size=rows.size,
-        score=_score(fit),
+        score=score,
         models=_models(fit),
         chosen_model=_chosen_model(fit),
         described_model=trials.described.label,
         verdict=verdict,
         comparison=comparison.some(listed),
-        holdout=fit.held_out and records.Holdout(rows=fit.held_out.rows, score=fit.held_out.score),
+        holdout=fit.held_out and records.Holdout(fit.held_out.rows, fit.held_out.score),
         differences=differences.task_differences(made.sharing, model, target, rows.constant),
         tasks=_tasks(made, some),
         coefficients=differences.coefficients(described, model, some),
@@ -134,25 +136,32 @@ def _provenance(fit: Fit) -> records.Provenance:
         versions=versions | {name: version(name) for name in _LIBRARIES},
         fingerprint=fit.compared.rows.fingerprint,
         columns=tuple(
-            records.UsedColumn(name=c.name, type=c.type, levels=c.levels, missing=c.missing)
-            for c in schema.features.used
+            records.UsedColumn(c.name, c.type, c.levels, c.missing) for c in schema.features.used
         ),
     )
 
 
-def _useless(fit: Fit) -> str:
+def _useless(fit: Fit, score: records.Score) -> str:
     """Say that no model is better than the baseline, if none is."""
     if fit.compared.trials.means.max() > fit.compared.trials.baseline:
         return ""
-    baseline = number(fit.baseline)
-    return f"No model is better than predicting {fit.baseline_name}, which gives {baseline}. "
+    baseline = f"{_baseline(fit)}, which gives {number(score.baseline)}"
+    return f"No model is better than predicting {baseline}. "
+
+
+def _baseline(fit: Fit) -> str:
+    """Say what the baseline predicts."""
+    if fit.model.quantile is not None:
+        return f"the training {fit.model.quantile:g} quantile"
+    return "the training mean" if fit.model.classes is None else "the class frequencies"
 
 
 def _score(fit: Fit) -> records.Score:
     """Return the metric, and what the baseline and the choice of a model score by it."""
-    metric, baseline, words = fit.metric, fit.baseline, fit.compared.schema.words
-    nested = metric.reported(fit.compared.trials.nested_score)
-    error = "percent correct" if fit.model.classes is not None else "root mean squared error"
+    schema, trials = fit.compared.schema, fit.compared.trials
+    metric, words = schema.metric, schema.words
+    baseline, nested = metric.reported(trials.baseline), metric.reported(trials.nested_score)
+    error = "root mean squared error" if schema.classes is None else "percent correct"
     return records.Score(
         metric=metric.name,
         name=metric.words,
@@ -160,7 +169,7 @@ def _score(fit: Fit) -> records.Score:
         baseline=baseline,
         nested=nested,
         rows=words,
-        explanation=f"{words}, mean over tasks; predicting {fit.baseline_name} gives "
+        explanation=f"{words}, mean over tasks; predicting {_baseline(fit)} gives "
         f"{number(baseline)}; choosing the model without the rows that it is scored on gives "
         f"{number(nested)}",
         error=error if metric.quantile is None else metric.words,
@@ -169,31 +178,28 @@ def _score(fit: Fit) -> records.Score:
 
 def _models(fit: Fit) -> tuple[records.ModelScore, ...]:
     """Everything that was tried, best first."""
-    trials = fit.compared.trials
-    means, values, reported = trials.means, trials.scores.by_task, fit.metric.reported
-    errors, best = _errors(fit), trials.names.index(trials.chosen.name)
-    order = np.argsort(means[best] - means, kind="stable").tolist()
-    return tuple(
-        records.ModelScore(
-            name=candidate.name,
-            label=candidate.label,
-            kind=candidate.end,
-            score=reported(float(means[k])),
-            error=errors[k],
-            standard_error=standard_error(trials.scores, k),
-            difference=float(means[best] - means[k]),
-            difference_error=_difference_error(values[best], values[k]),
-            seconds=round(trials.seconds[candidate.name], 3),
-            chosen=k == best,
+    trials, metric, models = fit.compared.trials, fit.compared.schema.metric, []
+    means, values, errors = trials.means, trials.scores.by_task, _errors(fit)
+    best = trials.names.index(trials.chosen.name)
+    for k in np.argsort(means[best] - means, kind="stable").tolist():
+        candidate, ahead = trials.candidates[k], values[best] - values[k]
+        ahead = ahead[np.isfinite(ahead)]
+        error = ahead.std(ddof=1) / len(ahead) ** 0.5 if len(ahead) > 1 else 0.0
+        models.append(
+            records.ModelScore(
+                name=candidate.name,
+                label=candidate.label,
+                kind=candidate.end,
+                score=metric.reported(float(means[k])),
+                error=errors[k],
+                standard_error=standard_error(trials.scores, k),
+                difference=float(means[best] - means[k]),
+                difference_error=float(error),
+                seconds=round(trials.seconds[candidate.name], 3),
+                chosen=k == best,
+            )
         )
-        for k, candidate in ((k, trials.candidates[k]) for k in order)
-    )
-
-
-def _difference_error(a: Array, b: Array) -> float:
-    """Return the standard error of the mean difference over the tasks that have both scores."""
-    ahead = (a - b)[np.isfinite(a) & np.isfinite(b)]
-    return float(ahead.std(ddof=1) / len(ahead) ** 0.5) if len(ahead) > 1 else 0.0
+    return tuple(models)
 
 
 def _errors(fit: Fit) -> Array:
@@ -201,7 +207,7 @@ def _errors(fit: Fit) -> Array:
     means = fit.compared.trials.plain_means
     if fit.model.classes is not None:
         return 100.0 * means
-    return -means if fit.metric.quantile is not None else np.sqrt(np.maximum(-means, 0.0))
+    return -means if fit.model.quantile is not None else np.sqrt(np.maximum(-means, 0.0))
 
 
 def _chosen_model(fit: Fit) -> records.ChosenModel:
@@ -211,9 +217,7 @@ def _chosen_model(fit: Fit) -> records.ChosenModel:
         name=trials.chosen.name,
         label=trials.chosen.label,
         why=verdicts.reason(trials, fit.compared.schema.words),
-        parts=tuple(
-            records.Part(name=c.name, label=c.label, weight=w) for c, w in trials.listed_parts
-        ),
+        parts=tuple(records.Part(c.name, c.label, weight) for c, weight in trials.listed_parts),
         task_means=any("means" in BLOCKS.get(base, ()) for base in bases),
     )
 
@@ -221,10 +225,7 @@ def _chosen_model(fit: Fit) -> records.ChosenModel:
 def _tasks(made: Compared, some: NDArray[np.intp]) -> tuple[records.TaskRow, ...]:
     model = made.described
     columns = (model.tasks_, made.rows.counts, model.distances_, model.forces_)
-    return tuple(
-        records.TaskRow(task=label, rows=rows, distance=distance, force=force)
-        for label, rows, distance, force in zip(*(c[some] for c in columns), strict=True)
-    )
+    return tuple(map(records.TaskRow, *(column[some] for column in columns)))
 
 
 def _tasks_to_list(comparison: Comparison, rival: str) -> NDArray[np.intp]:

@@ -20,13 +20,7 @@ from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.numbers import count
 from crosslearning.linear import CrossBayesianGLM, CrossBayesianRidge
 from crosslearning.linear._estimator import state_of
-from crosslearning.tables.checks import (
-    Checks,
-    RowSummary,
-    check_intervals,
-    check_trials,
-)
-from crosslearning.tables.columns import require_columns
+from crosslearning.tables.checks import Checks, RowSummary, check_intervals, check_trials
 from crosslearning.tables.differences import coefficient_table
 from crosslearning.tables.engines import Collected, Engine, FrameTable, Table
 from crosslearning.tables.forecast import BLOCKS, Rotation, blend
@@ -45,7 +39,6 @@ from crosslearning.tables.rows import Rows, Splits, bounded, bounds_of, fitted
 from crosslearning.tables.schema import COMPARED, Schema
 from crosslearning.tables.settings import FitSettings
 
-Array = NDArray[np.float64]
 _LEARNED = 2**14  # tasks that are enough for variances
 Progress = Callable[[str, float], object]
 HeldOut = pd.DataFrame | str | os.PathLike[str]
@@ -63,23 +56,6 @@ class Fit:
     command: str
     python: str
     started: float
-
-    @property
-    def metric(self) -> Any:
-        """What models were chosen by."""
-        return self.compared.schema.metric
-
-    @property
-    def baseline(self) -> float:
-        """What the baseline scores, as people read it."""
-        return self.metric.reported(self.compared.trials.baseline)  # type: ignore[no-any-return]
-
-    @property
-    def baseline_name(self) -> str:
-        """What the baseline predicts."""
-        if self.metric.quantile is not None:
-            return f"the training {self.metric.quantile:g} quantile"
-        return "the training mean" if self.model.classes is None else "the class frequencies"
 
 
 def fit(
@@ -368,9 +344,7 @@ def _check_held_out(held_out: HeldOut, schema: Schema) -> None:
         raise ValueError(
             "A held-out table that is read in chunks has no area under a curve. Use another metric."
         )
-    tasks, table = schema.settings.task, "The held-out table"
-    require_columns(other.columns, [schema.settings.target], "the target", table)
-    require_columns(other.columns, [*tasks, *schema.encoder.columns], "the model", table)
+    schema.check_columns(other.columns, "The held-out table")
 
 
 def _opened(held_out: HeldOut, text: Sequence[str] = ()) -> Table:

@@ -312,6 +312,12 @@ class Schema:
         others = (settings.weights, settings.group, settings.time)
         return list(dict.fromkeys([*named, *(name for name in others if name is not None)]))
 
+    def check_columns(self, columns: Sequence[str], table: str) -> None:
+        """Refuse another table that lacks columns of the fit."""
+        require_columns(columns, [self.settings.target], "the target", table)
+        needed = [*self.settings.task, *self.encoder.columns]
+        require_columns(columns, needed, "the model", table)
+
     @property
     def n_features(self) -> int:
         """Number of encoded features."""

@@ -19,12 +19,8 @@ from crosslearning.tables.forecast import BLOCKS
 from crosslearning.tables.learners.candidates import Candidate, Trials
 
 _NEGLIGIBLE = 1e-4  # of the score: a gain that helps nobody, however certain it is
-_POOLED = {
-    Effect.POOL: "One model for all is best here; sharing among these tasks does not improve on "
-    "it.",
-    # Models that share obey no bound of 0, and are only compared with.
-    Effect.NOTHING: "Option epsilon=0 asks for one model for all: nothing is said about sharing.",
-}
+_POOLED = "One model for all is best here; sharing among these tasks does not improve on it."
+_ASKED = "Option epsilon=0 asks for one model for all: nothing is said about sharing."
 _FEATURES = {"curved": "curves", "means": "task means", "trees": "boosted trees"}
 
 
@@ -107,10 +103,12 @@ def _negligible(comparison: Comparison, rival: str) -> bool:
     return abs(gain) <= _NEGLIGIBLE * abs(score)
 
 
-def sentence(verdict: Verdict, comparison: Comparison, trials: Trials, score: Measure) -> str:
-    """Say whether sharing helps."""
+def sentence(
+    verdict: Verdict, comparison: Comparison, trials: Trials, score: Measure, *, epsilon: float
+) -> str:
+    """Say whether sharing helps; a bound `epsilon` of 0 leaves pooled models alone."""
     effect = verdict.effect
-    if effect is Effect.NOTHING and not trials.sharing:
+    if effect is Effect.NOTHING and epsilon > 0:
         return "Nothing can be said about sharing: no model that shares was fitted."
     alone, subject = against_separate(trials, comparison), _subject(trials, "all")
 
@@ -118,7 +116,7 @@ def sentence(verdict: Verdict, comparison: Comparison, trials: Trials, score: Me
         return than(comparison, rival, _noun(trials, rival), score, **how)
 
     if trials.chosen.end == "pooled":
-        text = _POOLED[effect]
+        text = _ASKED if epsilon == 0 else _POOLED
         return text if alone is None else f"{text} {_than_separate(trials, alone, score)}."
     if effect is Effect.DIFFER:
         text = f"Tasks differ: {subject} {is_than('pooled', sure=True)}"
