@@ -2,7 +2,7 @@
 
 import platform
 import time as clock
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -46,13 +46,13 @@ def describe(fit: Fit) -> records.Findings:
 
 
 def _findings(fit: Fit) -> records.Findings:
-    model, made, trials = fit.model, fit.compared, fit.compared.trials
-    schema, rows, described = made.schema, made.rows, made.described
-    score, metric = _score(fit), schema.metric
-    measure = Measure(metric.words, percent=metric.name == "accuracy")
+    model, compared, trials = fit.model, fit.compared, fit.compared.trials
+    schema, rows, described = compared.schema, compared.rows, compared.described
+    measure = Measure(schema.metric.words, percent=schema.metric.name == "accuracy")
     comparison = verdicts.compared(trials, schema.labels[rows.compared], rows.counts[rows.compared])
     verdict, bound = verdicts.verdict_of(comparison, trials), schema.settings.epsilon
     sentence = verdicts.sentence(verdict, comparison, trials, measure, epsilon=bound)
+    score = _score(fit, verdicts.nested_scores(trials, comparison))
     listed = _tasks_to_list(comparison, verdict.against)
     some = rows.compared[listed]
     target = model.predicts if model.quantile is None else f"the {model.predicts}"
@@ -83,16 +83,18 @@ def _findings(fit: Fit) -> records.Findings:
         verdict=verdict,
         comparison=comparison.some(listed),
         holdout=fit.held_out and records.Holdout(fit.held_out.rows, fit.held_out.score),
-        differences=differences.task_differences(made.sharing, model, target, rows.constant),
-        tasks=_tasks(made, some),
+        differences=differences.task_differences(compared.sharing, model, target, rows.constant),
+        tasks=_tasks(compared, some),
         coefficients=differences.coefficients(described, model, some),
-        center=differences.center_summary(made.sharing, model) if model.rotation is None else None,
+        center=differences.center_summary(compared.sharing, model)
+        if model.rotation is None
+        else None,
         constant_within_tasks=tuple(rows.constant),
         epsilon=float(np.min(described.epsilon_)),  # of groups within groups, the smallest
         effects=effects(model, schema.survey.sample, rows.constant),
-        calibration=made.checks.calibration,
-        predicted=made.checks.predicted,
-        reliability=made.checks.reliability,
+        calibration=compared.checks.calibration,
+        predicted=compared.checks.predicted,
+        reliability=compared.checks.reliability,
     )
 
 
@@ -156,11 +158,12 @@ def _baseline(fit: Fit) -> str:
     return "the training mean" if fit.model.classes is None else "the class frequencies"
 
 
-def _score(fit: Fit) -> records.Score:
-    """Return the metric, and what the baseline and the choice of a model score by it."""
+def _score(fit: Fit, choices: Mapping[str, float]) -> records.Score:
+    """Return the metric, and what the baseline and choices among some models score by it."""
     schema, trials = fit.compared.schema, fit.compared.trials
     metric, words = schema.metric, schema.words
     baseline, nested = metric.reported(trials.baseline), metric.reported(trials.nested_score)
+    among = [f", among {kind} {number(metric.reported(one))}" for kind, one in choices.items()]
     error = "root mean squared error" if schema.classes is None else "percent correct"
     return records.Score(
         metric=metric.name,
@@ -171,7 +174,7 @@ def _score(fit: Fit) -> records.Score:
         rows=words,
         explanation=f"{words}, mean over tasks; predicting {_baseline(fit)} gives "
         f"{number(baseline)}; choosing the model without the rows that it is scored on gives "
-        f"{number(nested)}",
+        f"{number(nested)}{''.join(among)}",
         error=error if metric.quantile is None else metric.words,
     )
 
@@ -222,9 +225,9 @@ def _chosen_model(fit: Fit) -> records.ChosenModel:
     )
 
 
-def _tasks(made: Compared, some: NDArray[np.intp]) -> tuple[records.TaskRow, ...]:
-    model = made.described
-    columns = (model.tasks_, made.rows.counts, model.distances_, model.forces_)
+def _tasks(compared: Compared, some: NDArray[np.intp]) -> tuple[records.TaskRow, ...]:
+    model = compared.described
+    columns = (model.tasks_, compared.rows.counts, model.distances_, model.forces_)
     return tuple(map(records.TaskRow, *(column[some] for column in columns)))
 
 
@@ -258,11 +261,11 @@ def effects(
     labels, classes = model._tasks.labels, model.classes
     drawn = range(0, len(labels), -(-len(labels) // _LINES))
     what = model.predicts if classes is None else f"probability of {model.target} = {classes[-1]}"
-    found = []
+    result = []
     for name in largest:
         differ = not set(model.encoder.features_of(name)) <= set(constant)
         tasks = drawn if differ else ()
-        found.append(
+        result.append(
             records.PartialEffect(
                 feature=name,
                 what=what,
@@ -273,7 +276,7 @@ def effects(
                 lines=tuple(tuple(_averaged(model, X[parts[name]], task)) for task in tasks),
             )
         )
-    return tuple(found)
+    return tuple(result)
 
 
 def _grids(model: TableModel, frame: pd.DataFrame) -> dict[str, list[Any]]:

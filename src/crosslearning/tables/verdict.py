@@ -59,6 +59,20 @@ def against_separate(trials: Trials, comparison: Comparison) -> Comparison | Non
     return _between(trials, methods, comparison.labels, comparison.rows)
 
 
+def nested_scores(trials: Trials, comparison: Comparison) -> dict[str, float]:
+    """Scores of the choices that sentences compare, by what is chosen among.
+
+    A model that is named in a sentence may have been another one for some of the rows.
+    """
+    alone = against_separate(trials, comparison)
+    scores = {"pooled models": comparison.score("pooled")} if "pooled" in trials.choices else {}
+    if alone is not None:
+        scores["separate models"] = alone.score("separate")
+    if alone not in (None, comparison):
+        scores["all but boosted trees"] = alone.score("cross")
+    return scores
+
+
 def verdict_of(comparison: Comparison, trials: Trials) -> Verdict:
     """Judge sharing, learner for learner: rivals have the same learners at another end."""
     effect = _effect(comparison, trials)
