@@ -146,7 +146,6 @@ def _write(table: Any, out: str) -> None:
 def _predict_images(
     folder: Path, images: Sequence[str], task: str | None, top: int, *, hidden: bool
 ) -> Predictions:
-    """Predict images, with a progress bar."""
     from crosslearning.images import predict
 
     with spinner(show=not hidden) as say:

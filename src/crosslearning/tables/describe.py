@@ -21,7 +21,6 @@ from crosslearning.archive import from_json, to_json
 from crosslearning.evaluation.comparison import Comparison, Measure, Remark, extreme
 from crosslearning.evaluation.numbers import number
 from crosslearning.evaluation.scores import standard_error
-from crosslearning.tables.columns import as_numbers
 from crosslearning.tables.encoder import counted
 from crosslearning.tables.forecast import BLOCKS, count_trees, predictions
 from crosslearning.tables.model import TableModel
@@ -38,14 +37,14 @@ _NODES = 64  # that each probability of three or more classes is an average over
 _CENTRAL = (0.025, 0.975)  # quantiles of a column
 
 
-def describe(fit: Fit) -> records.Findings:
+def describe(fit: Fit, command: str) -> records.Findings:
     """Return findings with the numbers that their file has: rounded, None for those not finite."""
-    findings = _findings(fit)
+    findings = _findings(fit, command)
     stored: records.Findings = from_json(records.Findings, to_json(findings))
     return replace(stored, comparison=findings.comparison)  # with the labels of the table
 
 
-def _findings(fit: Fit) -> records.Findings:
+def _findings(fit: Fit, command: str) -> records.Findings:
     model, compared, trials = fit.model, fit.compared, fit.compared.trials
     schema, rows, described = compared.schema, compared.rows, compared.described
     measure = Measure(schema.metric.words, percent=schema.metric.name == "accuracy")
@@ -71,7 +70,7 @@ def _findings(fit: Fit) -> records.Findings:
         notes=_notes(fit),
         warnings=fit.messages,
         python=fit.python,
-        provenance=_provenance(fit),
+        provenance=_provenance(fit, command),
         sentence=_useless(fit, score) + sentence,
         beyond_linear=verdicts.beyond_linear(trials, comparison, measure),
         remarks=_remarks(fit, comparison, measure),
@@ -127,11 +126,11 @@ def _notes(fit: Fit) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _provenance(fit: Fit) -> records.Provenance:
+def _provenance(fit: Fit, command: str) -> records.Provenance:
     schema = fit.compared.schema
     versions = {"python": platform.python_version(), "crosslearning": crosslearning.__version__}
     return records.Provenance(
-        command=fit.command,
+        command=command,
         seed=schema.settings.seed,
         seconds=round(clock.monotonic() - fit.started, 3),
         dropped=schema.survey.dropped,
@@ -283,7 +282,7 @@ def _grids(model: TableModel, frame: pd.DataFrame) -> dict[str, list[Any]]:
     """Values of each column: few numbers as they are, others evenly spaced; frequent levels."""
     grids: dict[str, list[Any]] = {}
     for name in model.encoder.plain:
-        values = as_numbers(frame[name])
+        values = model.encoder.read(frame, name)
         values = values[np.isfinite(values)]
         low, high = np.quantile(values, _CENTRAL)
         distinct = np.unique(values[(values >= low) & (values <= high)])
@@ -310,7 +309,7 @@ def _encoded(
     for name in model.encoder.columns:
         values = frame[name].to_numpy(dtype=object)
         if name in model.encoder.numbers:
-            values = as_numbers(frame[name], model.encoder.marks.get(name), strict=False)
+            values = model.encoder.read(frame, name)
         rows[name] = np.tile(values, n_points).reshape(n_points, n_rows)
     start = 0
     for name, grid in grids.items():

@@ -186,12 +186,12 @@ class Basis:
         means = 0 if self.means is None else len(self.means.columns)
         return np.repeat(["linear", "curved", "means"], [len(self.mean), curved, means])
 
-    def seen(self, base: str) -> NDArray[np.intp]:
+    def columns_of(self, base: str) -> NDArray[np.intp]:
         """Positions of the columns of a base."""
         return np.flatnonzero(np.isin(self.blocks, BLOCKS[base]))
 
-    def guessed(self, columns: NDArray[np.intp]) -> Array:
-        """Covariance of what some columns of a new task leave open: its means."""
+    def uncertainty(self, columns: NDArray[np.intp]) -> Array:
+        """Covariance of some columns in a new task, whose means are not known."""
         at = np.flatnonzero(self.blocks == "means")
         covariance = np.zeros((len(self.blocks), len(self.blocks)))
         if self.means is not None:
@@ -319,7 +319,7 @@ def _members(state: dict[str, Any], X: Array, codes: Codes) -> list[_Member]:
     members = []
     for k, (weight, columns, part) in enumerate(parts):
         attributes = _attributes(part)
-        covariance = None if basis is None or columns is None else basis.guessed(columns)
+        covariance = None if basis is None or columns is None else basis.uncertainty(columns)
         by_row = np.where(codes < 0, for_new_tasks[k], for_groups[k])
         member = _Member(
             weights=np.where(by_task < 0, by_row, weight),

@@ -27,17 +27,7 @@ from crosslearning.tables.columns import (
 from crosslearning.tables.encoder import TableEncoder, TaskLevels, tidy
 from crosslearning.tables.findings import Horizon
 from crosslearning.tables.metrics import Metric, metric_of
-from crosslearning.tables.rows import (
-    GROUP,
-    SAMPLE,
-    TASK,
-    Rows,
-    Splits,
-    deal,
-    splits_of,
-    time_starts,
-    uniform,
-)
+from crosslearning.tables.rows import Rows, Splits, deal, splits_of, time_starts, uniform
 from crosslearning.tables.settings import FitSettings
 from crosslearning.tables.target import Features, Target, features_of, remarks, target_of
 from crosslearning.tasks.labels import as_objects
@@ -98,7 +88,7 @@ class Survey:
         rows, codes, labels = usable(frame, self.settings)
         for name in rows.select_dtypes("number"):
             as_numbers(rows[name])  # refuses infinities here, where the part is known
-        keys = uniform(part, rows.index.to_numpy(), self.settings.seed, SAMPLE)
+        keys = uniform(part, rows.index.to_numpy(), self.settings.seed, "sample")
         full = len(self.keys) == self.size
         few = keys < self.keys.max() if full else np.ones(len(keys), dtype=bool)
         self.add(
@@ -402,7 +392,7 @@ class Schema:
             folds = rows.folds
         elif rows.groups is not None:  # which decide alone
             codes, names = pd.factorize(rows.groups)
-            random = uniform(pd.util.hash_array(names), 0, settings.seed, GROUP)
+            random = uniform(pd.util.hash_array(names), 0, settings.seed, "group")
             folds = (self.n_folds * random).astype(np.intp)[codes]
         sums.partial_fit(
             rows.X,
@@ -416,7 +406,7 @@ class Schema:
         task_share, row_share = self._shares
         keep = (keys < row_share) & (rows.row_weights > 0)
         if task_share < 1:
-            keep &= uniform(rows.codes, 0, settings.seed, TASK) < task_share
+            keep &= uniform(rows.codes, 0, settings.seed, "task") < task_share
         return replace(rows, folds=folds).take(keep), ends
 
     @property
@@ -503,7 +493,6 @@ def _needs_rows(family: str) -> bool:
 
 
 def _target(survey: Survey) -> Target:
-    """Recognise the target."""
     settings = survey.settings
     values = survey.sample[settings.target]
     if survey.targets is not None and not survey.complete:  # rare ones may not be in the sample
