@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 Out = Annotated[
     Path | None,
     typer.Option(
-        "--out",
-        "-o",
-        help="Folder for model, results and report; crosslearning-TABLE by default.",
+        "--out", "-o", help="Folder for model, results and report; crosslearning-TABLE by default."
     ),
 ]
 Config = Annotated[

@@ -112,10 +112,8 @@ def coefficients(findings: Findings) -> list[Figure]:
             step = -(-len(rows) * len(labels) // _STROKES)
             some = f" (one task in {step} is shown)" if step > 1 else ""
             if rows:
-                name, drawn = (
-                    f"coefficients-{len(figures) + 1}",
-                    strips(rows, labels, step, findings.task),
-                )
+                name = f"coefficients-{len(figures) + 1}"
+                drawn = strips(rows, labels, step, findings.task)
                 figures.append(Figure(name, caption + some, drawn, key))
     return figures
 

@@ -2,7 +2,7 @@
 
 import platform
 import time as clock
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -39,21 +39,19 @@ _CENTRAL = (0.025, 0.975)  # quantiles of a column
 
 def describe(fit: Fit, command: str) -> records.Findings:
     """Return findings with the numbers that their file has: rounded, None for those not finite."""
-    findings = _findings(fit, command)
+    trials, schema, rows = fit.compared.trials, fit.compared.schema, fit.compared.rows
+    comparison = verdicts.compared(trials, schema.labels[rows.compared], rows.counts[rows.compared])
+    findings = _findings(fit, command, comparison)
     stored: records.Findings = from_json(records.Findings, to_json(findings))
     return replace(stored, comparison=findings.comparison)  # with the labels of the table
 
 
-def _findings(fit: Fit, command: str) -> records.Findings:
+def _findings(fit: Fit, command: str, comparison: Comparison) -> records.Findings:
     model, compared, trials = fit.model, fit.compared, fit.compared.trials
     schema, rows, described = compared.schema, compared.rows, compared.described
     measure = Measure(schema.metric.words, percent=schema.metric.name == "accuracy")
-    comparison = verdicts.compared(trials, schema.labels[rows.compared], rows.counts[rows.compared])
-    verdict, bound = verdicts.verdict_of(comparison, trials), schema.settings.epsilon
-    sentence = verdicts.sentence(verdict, comparison, trials, measure, epsilon=bound)
-    score = _score(fit, verdicts.nested_scores(trials, comparison))
+    verdict = verdicts.verdict_of(comparison, trials)
     listed = _tasks_to_list(comparison, verdict.against)
-    some = rows.compared[listed]
     target = model.predicts if model.quantile is None else f"the {model.predicts}"
     return records.Findings(
         kind="table",
@@ -71,11 +69,11 @@ def _findings(fit: Fit, command: str) -> records.Findings:
         warnings=fit.messages,
         python=fit.python,
         provenance=_provenance(fit, command),
-        sentence=_useless(fit, score) + sentence,
+        sentence=_sentence(fit, verdict, comparison, measure),
         beyond_linear=verdicts.beyond_linear(trials, comparison, measure),
         remarks=_remarks(fit, comparison, measure),
         size=rows.size,
-        score=score,
+        score=_score(fit, comparison),
         models=_models(fit),
         chosen_model=_chosen_model(fit),
         described_model=trials.described.label,
@@ -83,11 +81,9 @@ def _findings(fit: Fit, command: str) -> records.Findings:
         comparison=comparison.some(listed),
         holdout=fit.held_out and records.Holdout(fit.held_out.rows, fit.held_out.score),
         differences=differences.task_differences(compared.sharing, model, target, rows.constant),
-        tasks=_tasks(compared, some),
-        coefficients=differences.coefficients(described, model, some),
-        center=differences.center_summary(compared.sharing, model)
-        if model.rotation is None
-        else None,
+        tasks=_tasks(compared, rows.compared[listed]),
+        coefficients=differences.coefficients(described, model, rows.compared[listed]),
+        center=differences.center_summary(compared.sharing, model),
         constant_within_tasks=tuple(rows.constant),
         epsilon=float(np.min(described.epsilon_)),  # of groups within groups, the smallest
         effects=effects(model, schema.survey.sample, rows.constant),
@@ -142,12 +138,15 @@ def _provenance(fit: Fit, command: str) -> records.Provenance:
     )
 
 
-def _useless(fit: Fit, score: records.Score) -> str:
-    """Say that no model is better than the baseline, if none is."""
-    if fit.compared.trials.means.max() > fit.compared.trials.baseline:
-        return ""
-    baseline = f"{_baseline(fit)}, which gives {number(score.baseline)}"
-    return f"No model is better than predicting {baseline}. "
+def _sentence(fit: Fit, verdict: records.Verdict, comparison: Comparison, measure: Measure) -> str:
+    """Say whether sharing helps, after saying that no model beats the baseline, if none does."""
+    schema, trials = fit.compared.schema, fit.compared.trials
+    epsilon = schema.settings.epsilon
+    text = verdicts.sentence(verdict, comparison, trials, measure, epsilon=epsilon)
+    if trials.means.max() > trials.baseline:
+        return text
+    baseline = f"{_baseline(fit)}, which gives {number(schema.metric.reported(trials.baseline))}"
+    return f"No model is better than predicting {baseline}. {text}"
 
 
 def _baseline(fit: Fit) -> str:
@@ -157,11 +156,12 @@ def _baseline(fit: Fit) -> str:
     return "the training mean" if fit.model.classes is None else "the class frequencies"
 
 
-def _score(fit: Fit, choices: Mapping[str, float]) -> records.Score:
+def _score(fit: Fit, comparison: Comparison) -> records.Score:
     """Return the metric, and what the baseline and choices among some models score by it."""
     schema, trials = fit.compared.schema, fit.compared.trials
     metric, words = schema.metric, schema.words
     baseline, nested = metric.reported(trials.baseline), metric.reported(trials.nested_score)
+    choices = verdicts.nested_scores(trials, comparison)
     among = [f", among {kind} {number(metric.reported(one))}" for kind, one in choices.items()]
     error = "root mean squared error" if schema.classes is None else "percent correct"
     return records.Score(
@@ -260,22 +260,20 @@ def effects(
     labels, classes = model._tasks.labels, model.classes
     drawn = range(0, len(labels), -(-len(labels) // _LINES))
     what = model.predicts if classes is None else f"probability of {model.target} = {classes[-1]}"
-    result = []
-    for name in largest:
-        differ = not set(model.encoder.features_of(name)) <= set(constant)
-        tasks = drawn if differ else ()
-        result.append(
-            records.PartialEffect(
-                feature=name,
-                what=what,
-                probability=classes is not None,
-                grid=tuple(grids[name]),
-                center=tuple(center[parts[name]]),
-                tasks=tuple(labels[task] for task in tasks),
-                lines=tuple(tuple(_averaged(model, X[parts[name]], task)) for task in tasks),
-            )
+    differ = [name for name in grids if not set(model.encoder.features_of(name)) <= set(constant)]
+    tasks = {name: drawn if name in differ else () for name in grids}
+    return tuple(
+        records.PartialEffect(
+            feature=name,
+            what=what,
+            probability=classes is not None,
+            grid=tuple(grids[name]),
+            center=tuple(center[parts[name]]),
+            tasks=tuple(labels[task] for task in tasks[name]),
+            lines=tuple(tuple(_averaged(model, X[parts[name]], task)) for task in tasks[name]),
         )
-    return tuple(result)
+        for name in largest
+    )
 
 
 def _grids(model: TableModel, frame: pd.DataFrame) -> dict[str, list[Any]]:

@@ -5,13 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.evaluation.comparison import (
-    Comparison,
-    Effect,
-    Measure,
-    cannot_tell,
-    than,
-)
+from crosslearning.evaluation.comparison import Comparison, Effect, Measure, cannot_tell, than
 from crosslearning.evaluation.numbers import capital, count, joined, number
 from crosslearning.evaluation.scores import Scores
 from crosslearning.tables.findings import Verdict
