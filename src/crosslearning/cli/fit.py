@@ -13,7 +13,6 @@ import typer
 
 from crosslearning.cli import common
 from crosslearning.cli.common import AsJson, Formats, Quiet
-from crosslearning.cli.fit_output import print_fit
 
 if TYPE_CHECKING:
     from crosslearning.tables import TableModel
@@ -64,6 +63,7 @@ def fit(
     learned from the table, and the best of several models on held-out rows is kept.
     """
     from crosslearning import report
+    from crosslearning.cli.fit_output import print_fit
     from crosslearning.tables import check_folder
 
     folder = out or Path(f"crosslearning-{'table' if table == '-' else _stem(table)}")

@@ -64,10 +64,9 @@ def predict(
     """Add predictions to the rows of a table, or classify images.
 
     Numeric predictions come with an interval and a standard deviation (quantiles with the latter
-    alone), classes with probabilities.
-    The centre predicts new tasks and rows without a label. Predictions are scored if the table
-    contains the target, or if images are in folders named after categories. Images that cannot be
-    read are reported and skipped.
+    alone), classes with probabilities. The centre predicts new tasks and rows without a label.
+    Predictions are scored if the table contains the target, or if images are in folders named after
+    categories. Images that cannot be read are reported and skipped.
     """
     if out == "-" and as_json:
         raise ValueError(

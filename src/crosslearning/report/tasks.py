@@ -28,7 +28,6 @@ def _listed(findings: Findings) -> list[dict[str, Any]]:
         gain = values["cross"] - values[against]
         rows.append(
             {
-                "task": task.task,
                 "rows": task.rows,
                 **{m: sign * value if np.isfinite(value) else None for m, value in values.items()},
                 "label": str(task.task),

@@ -232,7 +232,7 @@ def _levels(counts: pd.Series[Any]) -> list[str | None]:
 
 
 def _encoded_levels(levels: list[str | None]) -> list[str | None]:
-    """Levels with a feature each; of two, the second says all."""
+    """Levels with a feature each; of two levels, the second alone."""
     return levels[1:] if len(levels) == 2 else levels
 
 

@@ -104,8 +104,8 @@ def fit_files(
     are kept in memory, and the fit is that of :func:`fit_table`. Otherwise memory holds the sums
     and a chunk, and models are linear. Those of numbers, and their mean squared errors, follow
     from the sums. Classes and counts, and other metrics, are compared on the rows of some tasks,
-    and the best model takes some 10 more passes. Levels, medians, which replace missing values, and
-    moments that rows are divided at are those of the sample.
+    and the best model takes some 10 more passes. Levels, medians that replace missing values, and
+    moments that divide the rows come from the sample.
 
     Parameters
     ----------

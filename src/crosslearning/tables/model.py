@@ -41,7 +41,7 @@ _CLASSES = (TableEncoder, TaskLevels, Horizon, Residuals, Curves, *forecast.RECO
 
 
 class Untested(NamedTuple):
-    """Number of rows whose time, in a column, is after any that models were tested until."""
+    """Number of rows that are later, by a column, than the last moment models were tested for."""
 
     rows: int
     column: str
@@ -258,7 +258,7 @@ class TableModel:
         return dict(Counter(new.where(new.notna(), None)).most_common())
 
     def untested(self, frame: pd.DataFrame) -> Untested | None:
-        """Count the rows that lie later than any that models were tested on; None without them."""
+        """Count the rows that are later than any that models were tested on; None if none are."""
         horizon = self.horizon
         if horizon is None or horizon.column not in frame.columns:
             return None

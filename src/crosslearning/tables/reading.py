@@ -218,8 +218,8 @@ def _reason(error: Exception) -> str:
 class Files:
     """Files of one table, all of the same columns, to be read in chunks.
 
-    Parquet files have the Arrow `schema` of the first, and tell the number of rows; text files have
-    a `dialect`, and columns that are `text`, or all of them as they are written if that is None.
+    Parquet files have the Arrow `schema` of the first, and their number of rows; text files have a
+    `dialect`, and columns that are `text`, or all of them as they are written if that is None.
     """
 
     source: str

@@ -159,7 +159,7 @@ def uniform(a: Any, b: Any, seed: int, purpose: str) -> NDArray[np.float64]:
 def deal(
     codes: NDArray[np.intp], seen: NDArray[np.int64], n_folds: int, seed: int
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Deal rows to folds so that those of a task differ in size by one at most; and a key each.
+    """Deal rows to folds whose sizes differ by at most one within a task; and draw a key for each.
 
     `seen` counts the rows of each task so far, and is brought up to date: however a table is
     divided into chunks, its rows are dealt alike. Of each `n_folds` consecutive rows of a task, one

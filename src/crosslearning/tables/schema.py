@@ -44,7 +44,7 @@ _WHOLE = r"0|-?[1-9]\d{0,14}"
 
 
 def columns_to_read(columns: Sequence[str], settings: FitSettings) -> list[str]:
-    """Check the settings against the names of the columns; and which of these to read."""
+    """Check the settings against the names of the columns, and return those to read."""
     check_names(columns)
     roles = ("target", "weights", "time", "group")
     used = [("the task", name) for name in settings.task]
@@ -124,7 +124,7 @@ class Survey:
         self.sample, self.keys = sample, keys
 
     def tasks(self, *, text_labels: bool) -> tuple[pd.Index[Any], NDArray[Any], TaskLevels | None]:
-        """Labels as they are written, and as what they are, in order; those of several columns.
+        """Labels in order: as written, then with their types; and by column if there are several.
 
         If all of a column were read as text, whole numbers are numbers.
         """
@@ -217,8 +217,8 @@ class Schema:
     metric: Metric
     encoder: TableEncoder
     written: pd.Index[Any]  # labels of the tasks, as they are written
-    labels: NDArray[Any]  # the same as what they are
-    levels: TaskLevels | None  # the same of several columns, if tasks are groups within groups
+    labels: NDArray[Any]  # the same with their types
+    levels: TaskLevels | None  # the same by column, if tasks are within groups
     starts: NDArray[Any] = field(default_factory=lambda: np.empty(0))  # of parts of later rows
     horizon: Horizon | None = None  # how far ahead models are tested
 
@@ -286,7 +286,7 @@ class Schema:
 
     @property
     def notes(self) -> list[str]:
-        """What seems odd about columns and labels, and what a sample had to do for."""
+        """What seems odd about columns, and what was decided from a sample."""
         survey, notes = self.survey, []
         if not survey.complete:
             gaps = ", and medians in place of gaps" if self.encoder.flagged else ""
