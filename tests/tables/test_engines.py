@@ -12,7 +12,7 @@ from crosslearning.tables import engines, fit_files, fit_table, schema
 from crosslearning.tables import reading as table_files
 from crosslearning.tables.engines import Engine, FrameTable
 from crosslearning.tables.learners.candidates import candidates
-from crosslearning.tables.rows import TASK, deal, fitted, uniform
+from crosslearning.tables.rows import deal, fitted, uniform
 from crosslearning.tables.schema import Schema
 from crosslearning.tables.settings import FitSettings
 from tests.support.chunked_tables import written
@@ -191,7 +191,7 @@ def test_which_tasks_are_kept_does_not_depend_on_folds():
     """Both are random by the number of a task, and were the same with the seed 0."""
     codes = np.repeat(np.arange(4000), 2)
     folds, _ = deal(codes, np.zeros(4000, dtype=np.int64), 5, seed=0)
-    some = uniform(codes, 0, 0, TASK) < 0.1
+    some = uniform(codes, 0, 0, "task") < 0.1
     shares = np.bincount(folds[some], minlength=5) / some.sum()
     np.testing.assert_allclose(shares, 0.2, atol=0.06)
 

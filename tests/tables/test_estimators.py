@@ -344,6 +344,8 @@ def test_text_is_no_target_of_a_regression():
         CrossRegressor().fit(X, y.replace({"9": "few"}), tasks=shop)
     with pytest.raises(ValueError, match="`y` must hold numbers; got 'few'"):
         CrossRegressor().fit(X, y.replace({"9": "few"}).to_numpy(), tasks=shop)
+    with pytest.raises(ValueError, match="`y` must hold numbers; got '2024-01-01T00:00:00"):
+        CrossRegressor().fit(X, np.full(len(y), np.datetime64("2024-01-01", "s")), tasks=shop)
 
 
 def test_errors_about_tasks(fitted):

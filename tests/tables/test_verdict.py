@@ -51,8 +51,8 @@ def judged(made):
     return verdict_of(comparison_of(made), made)
 
 
-def text_of(made):
-    return sentence(judged(made), comparison_of(made), made, ERROR)
+def text_of(made, epsilon=np.inf):
+    return sentence(judged(made), comparison_of(made), made, ERROR, epsilon=epsilon)
 
 
 @pytest.mark.parametrize(
@@ -166,6 +166,8 @@ def test_without_a_model_that_shares_nothing_is_said_about_sharing():
     made = trials(pooled=4 + NOISE, separate=3 + NOISE)
     assert judged(made).effect is Effect.NOTHING
     assert text_of(made).startswith("Nothing can be said about sharing")
+    asked = trials(pooled=2 + NOISE, separate=3 + NOISE)
+    assert text_of(asked, epsilon=0.0).startswith("Option epsilon=0 asks for one model for all")
 
 
 def test_separate_models_are_best_only_beyond_chance():

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from crosslearning.evaluation.numbers import number
 from crosslearning.tables import fit_table
 from tests.support.tables import shops
 
@@ -30,7 +31,10 @@ def test_headline_list_and_saved_model_agree(regression):
     assert ends | {"levels"} | {f"{end}-robust" for end in ends} == {
         m["name"] for m in found["models"]
     } - {"blend"}
-    assert "choosing the model without the rows" in found["score"]["explanation"]
+    explanation = found["score"]["explanation"]
+    assert "choosing the model without the rows" in explanation
+    for among, scores in zip(("pooled", "separate"), found["comparison"]["scores"], strict=False):
+        assert f"among {among} models {number(-np.mean(scores))}" in explanation
 
 
 def tasks_alike(seed, tasks=12, rows=20):

@@ -13,10 +13,25 @@ import typer
 
 from crosslearning.cli import common
 from crosslearning.cli.common import AsJson, Formats, Quiet
-from crosslearning.cli.fit_output import print_fit
 
 if TYPE_CHECKING:
     from crosslearning.tables import TableModel
+
+
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", "-o", help="Folder for model, results and report; crosslearning-TABLE by default."
+    ),
+]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        help="TOML file of options that are not given here, such as task = 'school'.",
+        callback=common.options_from_file,
+        is_eager=True,
+    ),
+]
 
 
 @common.with_options(starmap(common.fit_parameter, common.FIT_OPTIONS.items()), after=1)
@@ -31,22 +46,8 @@ def fit(
     holdout: Annotated[
         str | None, typer.Option(help="Another table on which to score the chosen model.")
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            help="Folder for model, results and report; crosslearning-TABLE by default.",
-        ),
-    ] = None,
-    config: Annotated[  # noqa: ARG001 - its callback does the work
-        Path | None,
-        typer.Option(
-            help="TOML file of options that are not given here, such as task = 'school'.",
-            callback=common.options_from_file,
-            is_eager=True,
-        ),
-    ] = None,
+    out: Out = None,
+    config: Config = None,  # noqa: ARG001 - its callback does the work
     scheduler: Annotated[
         str | None,
         typer.Option(help="Address of a Dask scheduler whose workers can read the files."),
@@ -62,6 +63,7 @@ def fit(
     learned from the table, and the best of several models on held-out rows is kept.
     """
     from crosslearning import report
+    from crosslearning.cli.fit_output import print_fit
     from crosslearning.tables import check_folder
 
     folder = out or Path(f"crosslearning-{'table' if table == '-' else _stem(table)}")

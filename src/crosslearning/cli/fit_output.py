@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import typer
 
 from crosslearning.cli.common import print_fact, print_table
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from crosslearning.tables import TableModel
-    from crosslearning.tables.findings import Findings, ModelScore
+from crosslearning.evaluation.numbers import interval, number
+from crosslearning.tables import TableModel
+from crosslearning.tables.findings import Findings, ModelScore
 
 _TIE = 1e-6  # of the score
 _COEFFICIENTS = 10  # that are printed
@@ -56,8 +53,6 @@ def print_fit(fitted: TableModel, folder: Path, page: Path) -> None:
 
 
 def _print_models(findings: Findings) -> None:
-    from crosslearning.evaluation.numbers import number
-
     rows = [(row.label, number(row.score), _difference(row)) for row in findings.models]
     typer.echo()
     print_table(("", findings.score.name, "worse by"), rows)
@@ -69,8 +64,6 @@ def _print_models(findings: Findings) -> None:
 
 def _difference(row: ModelScore) -> str:
     """Compare a model with the chosen one."""
-    from crosslearning.evaluation.numbers import number
-
     gap = row.difference
     if row.chosen or gap is None or row.score is None:
         return "chosen" if row.chosen else "–"
@@ -81,8 +74,6 @@ def _difference(row: ModelScore) -> str:
 
 def _print_differences(findings: Findings) -> None:
     """Print how much tasks differ, in the columns where they differ most."""
-    from crosslearning.evaluation.numbers import interval, number
-
     levels, within = findings.differences.levels, ""
     for level in levels:
         who = f"Tasks{within}" if level is levels[-1] else f"Groups by {level.name}{within}"
@@ -100,8 +91,6 @@ def _print_differences(findings: Findings) -> None:
 
 def _print_center(findings: Findings) -> None:
     """Print the coefficients of the centre that are farthest from 0 in standard errors."""
-    from crosslearning.evaluation.numbers import interval, number
-
     if findings.center is None:
         return
     rows = [row for row in findings.center.coefficients if row.feature != "(intercept)"]

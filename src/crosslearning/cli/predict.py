@@ -23,37 +23,39 @@ if TYPE_CHECKING:
     from crosslearning.tables import Predicted
 
 
+Source = Annotated[
+    list[str],
+    typer.Argument(
+        help="CSV, TSV, Parquet or Excel file, gzipped or not; - for standard input. After "
+        "`train`: image files and folders."
+    ),
+]
+Out = Annotated[
+    str,
+    typer.Option(
+        "--out", "-o", help="File (.csv, .tsv, .csv.gz, .parquet, .xlsx); - for standard output."
+    ),
+]
+Coverage = Annotated[
+    float | None,
+    typer.Option(help="Probability that a target lies between lower and upper; 0.9 by default."),
+]
+Top = Annotated[
+    int | None, typer.Option(help="Number of categories to list for each image; 1 by default.")
+]
+
+
 def predict(
     folder: Annotated[
         Path, typer.Argument(help="Folder that `crosslearning fit` or `crosslearning train` wrote.")
     ],
-    table: Annotated[
-        list[str],
-        typer.Argument(
-            help="CSV, TSV, Parquet or Excel file, gzipped or not; - for standard input. After "
-            "`train`: image files and folders."
-        ),
-    ],
-    out: Annotated[
-        str,
-        typer.Option(
-            "--out",
-            "-o",
-            help="File (.csv, .tsv, .csv.gz, .parquet, .xlsx); - for standard output.",
-        ),
-    ] = "-",
-    coverage: Annotated[
-        float | None,
-        typer.Option(
-            help="Probability that a target lies between lower and upper; 0.9 by default."
-        ),
-    ] = None,
+    table: Source,
+    out: Out = "-",
+    coverage: Coverage = None,
     task: Annotated[
         str | None, typer.Option(help="Domain of all images; by default that of their folder.")
     ] = None,
-    top: Annotated[
-        int | None, typer.Option(help="Number of categories to list for each image; 1 by default.")
-    ] = None,
+    top: Top = None,
     quiet: Quiet = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a summary as JSON; needs --out with a file.")
@@ -62,38 +64,33 @@ def predict(
     """Add predictions to the rows of a table, or classify images.
 
     Numeric predictions come with an interval and a standard deviation (quantiles with the latter
-    alone), classes with probabilities.
-    The centre predicts new tasks and rows without a label. Predictions are scored if the table
-    contains the target, or if images are in folders named after categories. Images that cannot be
-    read are reported and skipped.
+    alone), classes with probabilities. The centre predicts new tasks and rows without a label.
+    Predictions are scored if the table contains the target, or if images are in folders named after
+    categories. Images that cannot be read are reported and skipped.
     """
-    from crosslearning.tables import write_table
-
-    to_stdout = out == "-"
-    if to_stdout and as_json:
+    if out == "-" and as_json:
         raise ValueError(
             "The table and --json cannot both go to standard output. Name a file with --out."
         )
-    of_images = any((folder / "models").glob("seed-*.json"))  # written by `crosslearning train`
     predicted: Any
-    if of_images:
+    summary: Any
+    if any((folder / "models").glob("seed-*.json")):  # written by `crosslearning train`
         _refuse("tables, not for images", **{"--coverage": coverage})
         predicted = _predict_images(folder, table, task, top or 1, hidden=quiet or as_json)
+        summary, remarks = _image_summary, _image_remarks(predicted)
     else:
         _refuse("images, not for tables", **{"--task": task, "--top": top})
         with warnings_in_a_line(show=not quiet):
             predicted = _predict_table(folder, table, coverage, out)
+        summary, remarks = _summary, _remarks(predicted)
     if predicted.table is not None:
-        with _until_closed():
-            write_table(predicted.table, sys.stdout.buffer if to_stdout else out)
-            sys.stdout.buffer.flush()
+        _write(predicted.table, out)
     if as_json:
-        summary = (_image_summary if of_images else _summary)(predicted)
-        typer.echo(json.dumps({**summary, "file": out}, indent=2))
+        typer.echo(json.dumps({**summary(predicted), "file": out}, indent=2))
     elif not quiet:
-        for line in (_image_remarks if of_images else _remarks)(predicted):
+        for line in remarks:
             typer.echo(line, err=True)
-        if not to_stdout:
+        if out != "-":
             rows = predicted.rows if predicted.table is None else len(predicted.table)
             typer.echo(f"{rows:,} predictions in {out}")
 
@@ -122,24 +119,32 @@ def _predict_table(folder: Path, tables: list[str], coverage: float | None, out:
         )
     if len(tables) > 1:
         raise ValueError(f"Only one table can be predicted at a time; got {len(tables)}.")
-    options: dict[str, Any] = {} if coverage is None else {"coverage": coverage}
-    if tables[0] != "-" and is_large(tables[0]):
+    source, coverage = tables[0], 0.9 if coverage is None else coverage
+    target = sys.stdout.buffer if out == "-" else out
+    if source != "-" and is_large(source):
         with _until_closed():
-            return predict_files(
-                model, tables[0], sys.stdout.buffer if out == "-" else out, **options
-            )
+            return predict_files(model, source, target, coverage=coverage)
         raise typer.Exit
-    verbatim = out == "-" or separator_of(out) is not None
-    if out != "-":
-        refuse_overwriting(out, tables)
-    source = sys.stdin.buffer if tables[0] == "-" else tables[0]
-    return predict_table(model, source, verbatim=verbatim, **options)
+    refuse_overwriting(target, tables)
+    return predict_table(
+        model,
+        sys.stdin.buffer if source == "-" else source,
+        coverage=coverage,
+        verbatim=separator_of(target) is not None,
+    )
+
+
+def _write(table: Any, out: str) -> None:
+    from crosslearning.tables import write_table
+
+    with _until_closed():
+        write_table(table, sys.stdout.buffer if out == "-" else out)
+        sys.stdout.buffer.flush()
 
 
 def _predict_images(
     folder: Path, images: Sequence[str], task: str | None, top: int, *, hidden: bool
 ) -> Predictions:
-    """Predict images, with a progress bar."""
     from crosslearning.images import predict
 
     with spinner(show=not hidden) as say:

@@ -112,7 +112,4 @@ def _lowest(place: float, error: float, end: float) -> list[alt.Chart]:
     base = chart([{"place": place, "error": error}]).encode(x="place:Q", y="error:Q")
     text = f"lowest: {number(error, 3)} at {number(place, 3)}"
     look: Any = {"baseline": "top", "align": _side(place / end), "dy": 12, "fontWeight": "bold"}
-    return [
-        base.mark_point(size=130, color=INK, strokeWidth=2),
-        base.mark_text(text=text, **look),
-    ]
+    return [base.mark_point(size=130, color=INK, strokeWidth=2), base.mark_text(text=text, **look)]

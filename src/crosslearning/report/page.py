@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,11 +93,6 @@ def write(
     Path
         The page.
 
-    Raises
-    ------
-    ValueError
-        If there are no results, or if they are from another version.
-
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
@@ -167,16 +162,15 @@ def chapter(results: Results) -> Chapter:
     """Build the chapter on results."""
     from altair.utils.schemapi import debug_mode
 
-    from crosslearning.report.gaussian import gaussian
-    from crosslearning.report.images import images
-    from crosslearning.report.table import table
-
-    kind, content = results.kind, results.content
+    kind, content = results.kind, results.content  # a module, and its function of that name
+    build: Callable[[Results], Chapter] = getattr(
+        import_module(f"crosslearning.report.{kind}"), kind
+    )
     try:
         if kind == "table" and isinstance(content, dict):
             results = results._replace(content=from_json(Findings, content))
         with debug_mode(False):  # to check every chart against the schema takes half of the time
-            return {"gaussian": gaussian, "table": table, "images": images}[kind](results)
+            return build(results)
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(
             f"{results.path} does not contain valid {kind} results ({type(error).__name__}: "
@@ -285,7 +279,6 @@ def _content(path: Path) -> dict[str, Any]:
 
 
 def _curve(path: Path) -> list[dict[str, float]]:
-    """Read the rows of a CSV file of numbers."""
     try:
         rows = pd.read_csv(path, dtype=float)
     except (ValueError, OSError) as error:

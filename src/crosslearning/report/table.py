@@ -243,13 +243,8 @@ def _diagonal(low: float, high: float, scale: alt.Scale) -> Any:
 def reliability(bins: draw.Records, target: str, label: Any, *, kind: str) -> Figure:
     """Draw how often a value of the target, or the predicted one, was true, by probability."""
     event = f"the predicted {target}" if label is None else f"{target} = {label}"
-    titles = {
-        "predicted": "predicted",
-        "observed": "observed",
-        "low": "at least",
-        "high": "at most",
-    }
-    shares = {name: (title, ".1%") for name, title in titles.items()}
+    shares = {name: (name, ".1%") for name in ("predicted", "observed")}
+    shares |= {"low": ("at least", ".1%"), "high": ("at most", ".1%")}
     axis: dict[str, Any] = {"format": "%", "values": [0, 0.25, 0.5, 0.75, 1]}
     base = draw.chart(bins).encode(
         x=alt.X("predicted:Q", scale=_UNIT, axis=alt.Axis(title="predicted", grid=False, **axis)),

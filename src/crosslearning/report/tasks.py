@@ -28,7 +28,6 @@ def _listed(findings: Findings) -> list[dict[str, Any]]:
         gain = values["cross"] - values[against]
         rows.append(
             {
-                "task": task.task,
                 "rows": task.rows,
                 **{m: sign * value if np.isfinite(value) else None for m, value in values.items()},
                 "label": str(task.task),
@@ -112,10 +111,8 @@ def coefficients(findings: Findings) -> list[Figure]:
             step = -(-len(rows) * len(labels) // _STROKES)
             some = f" (one task in {step} is shown)" if step > 1 else ""
             if rows:
-                name, drawn = (
-                    f"coefficients-{len(figures) + 1}",
-                    strips(rows, labels, step, findings.task),
-                )
+                name = f"coefficients-{len(figures) + 1}"
+                drawn = strips(rows, labels, step, findings.task)
                 figures.append(Figure(name, caption + some, drawn, key))
     return figures
 

@@ -87,7 +87,6 @@ def numbers_in(values: pd.Series[Any], mark: str) -> NDArray[np.float64]:
 
 
 def _number(value: Any, mark: str) -> float:
-    """One number; NaN if it is none."""
     plain = value
     if isinstance(value, str):
         unlike = "_" in value or (mark == "," and "." in value)  # which Python would read, too

@@ -21,7 +21,6 @@ from crosslearning.archive import from_json, to_json
 from crosslearning.evaluation.comparison import Comparison, Measure, Remark, extreme
 from crosslearning.evaluation.numbers import number
 from crosslearning.evaluation.scores import standard_error
-from crosslearning.tables.columns import as_numbers
 from crosslearning.tables.encoder import counted
 from crosslearning.tables.forecast import BLOCKS, count_trees, predictions
 from crosslearning.tables.model import TableModel
@@ -38,21 +37,21 @@ _NODES = 64  # that each probability of three or more classes is an average over
 _CENTRAL = (0.025, 0.975)  # quantiles of a column
 
 
-def describe(fit: Fit) -> records.Findings:
+def describe(fit: Fit, command: str) -> records.Findings:
     """Return findings with the numbers that their file has: rounded, None for those not finite."""
-    findings = _findings(fit)
+    trials, schema, rows = fit.compared.trials, fit.compared.schema, fit.compared.rows
+    comparison = verdicts.compared(trials, schema.labels[rows.compared], rows.counts[rows.compared])
+    findings = _findings(fit, command, comparison)
     stored: records.Findings = from_json(records.Findings, to_json(findings))
     return replace(stored, comparison=findings.comparison)  # with the labels of the table
 
 
-def _findings(fit: Fit) -> records.Findings:
-    model, made, trials = fit.model, fit.compared, fit.compared.trials
-    schema, rows, described = made.schema, made.rows, made.described
-    measure = Measure(fit.metric.words, percent=fit.metric.name == "accuracy")
-    comparison = verdicts.compared(trials, schema.labels[rows.compared], rows.counts[rows.compared])
+def _findings(fit: Fit, command: str, comparison: Comparison) -> records.Findings:
+    model, compared, trials = fit.model, fit.compared, fit.compared.trials
+    schema, rows, described = compared.schema, compared.rows, compared.described
+    measure = Measure(schema.metric.words, percent=schema.metric.name == "accuracy")
     verdict = verdicts.verdict_of(comparison, trials)
     listed = _tasks_to_list(comparison, verdict.against)
-    some = rows.compared[listed]
     target = model.predicts if model.quantile is None else f"the {model.predicts}"
     return records.Findings(
         kind="table",
@@ -69,28 +68,28 @@ def _findings(fit: Fit) -> records.Findings:
         notes=_notes(fit),
         warnings=fit.messages,
         python=fit.python,
-        provenance=_provenance(fit),
-        sentence=_useless(fit) + verdicts.sentence(verdict, comparison, trials, measure),
+        provenance=_provenance(fit, command),
+        sentence=_sentence(fit, verdict, comparison, measure),
         beyond_linear=verdicts.beyond_linear(trials, comparison, measure),
         remarks=_remarks(fit, comparison, measure),
         size=rows.size,
-        score=_score(fit),
+        score=_score(fit, comparison),
         models=_models(fit),
         chosen_model=_chosen_model(fit),
         described_model=trials.described.label,
         verdict=verdict,
         comparison=comparison.some(listed),
-        holdout=fit.held_out and records.Holdout(rows=fit.held_out.rows, score=fit.held_out.score),
-        differences=differences.task_differences(made.sharing, model, target, rows.constant),
-        tasks=_tasks(made, some),
-        coefficients=differences.coefficients(described, model, some),
-        center=differences.center_summary(made.sharing, model) if model.rotation is None else None,
+        holdout=fit.held_out and records.Holdout(fit.held_out.rows, fit.held_out.score),
+        differences=differences.task_differences(compared.sharing, model, target, rows.constant),
+        tasks=_tasks(compared, rows.compared[listed]),
+        coefficients=differences.coefficients(described, model, rows.compared[listed]),
+        center=differences.center_summary(compared.sharing, model),
         constant_within_tasks=tuple(rows.constant),
         epsilon=float(np.min(described.epsilon_)),  # of groups within groups, the smallest
         effects=effects(model, schema.survey.sample, rows.constant),
-        calibration=made.checks.calibration,
-        predicted=made.checks.predicted,
-        reliability=made.checks.reliability,
+        calibration=compared.checks.calibration,
+        predicted=compared.checks.predicted,
+        reliability=compared.checks.reliability,
     )
 
 
@@ -123,36 +122,48 @@ def _notes(fit: Fit) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _provenance(fit: Fit) -> records.Provenance:
+def _provenance(fit: Fit, command: str) -> records.Provenance:
     schema = fit.compared.schema
     versions = {"python": platform.python_version(), "crosslearning": crosslearning.__version__}
     return records.Provenance(
-        command=fit.command,
+        command=command,
         seed=schema.settings.seed,
         seconds=round(clock.monotonic() - fit.started, 3),
         dropped=schema.survey.dropped,
         versions=versions | {name: version(name) for name in _LIBRARIES},
         fingerprint=fit.compared.rows.fingerprint,
         columns=tuple(
-            records.UsedColumn(name=c.name, type=c.type, levels=c.levels, missing=c.missing)
-            for c in schema.features.used
+            records.UsedColumn(c.name, c.type, c.levels, c.missing) for c in schema.features.used
         ),
     )
 
 
-def _useless(fit: Fit) -> str:
-    """Say that no model is better than the baseline, if none is."""
-    if fit.compared.trials.means.max() > fit.compared.trials.baseline:
-        return ""
-    baseline = number(fit.baseline)
-    return f"No model is better than predicting {fit.baseline_name}, which gives {baseline}. "
+def _sentence(fit: Fit, verdict: records.Verdict, comparison: Comparison, measure: Measure) -> str:
+    """Say whether sharing helps, after saying that no model beats the baseline, if none does."""
+    schema, trials = fit.compared.schema, fit.compared.trials
+    epsilon = schema.settings.epsilon
+    text = verdicts.sentence(verdict, comparison, trials, measure, epsilon=epsilon)
+    if trials.means.max() > trials.baseline:
+        return text
+    baseline = f"{_baseline(fit)}, which gives {number(schema.metric.reported(trials.baseline))}"
+    return f"No model is better than predicting {baseline}. {text}"
 
 
-def _score(fit: Fit) -> records.Score:
-    """Return the metric, and what the baseline and the choice of a model score by it."""
-    metric, baseline, words = fit.metric, fit.baseline, fit.compared.schema.words
-    nested = metric.reported(fit.compared.trials.nested_score)
-    error = "percent correct" if fit.model.classes is not None else "root mean squared error"
+def _baseline(fit: Fit) -> str:
+    """Say what the baseline predicts."""
+    if fit.model.quantile is not None:
+        return f"the training {fit.model.quantile:g} quantile"
+    return "the training mean" if fit.model.classes is None else "the class frequencies"
+
+
+def _score(fit: Fit, comparison: Comparison) -> records.Score:
+    """Return the metric, and what the baseline and choices among some models score by it."""
+    schema, trials = fit.compared.schema, fit.compared.trials
+    metric, words = schema.metric, schema.words
+    baseline, nested = metric.reported(trials.baseline), metric.reported(trials.nested_score)
+    choices = verdicts.nested_scores(trials, comparison)
+    among = [f", among {kind} {number(metric.reported(one))}" for kind, one in choices.items()]
+    error = "root mean squared error" if schema.classes is None else "percent correct"
     return records.Score(
         metric=metric.name,
         name=metric.words,
@@ -160,40 +171,37 @@ def _score(fit: Fit) -> records.Score:
         baseline=baseline,
         nested=nested,
         rows=words,
-        explanation=f"{words}, mean over tasks; predicting {fit.baseline_name} gives "
+        explanation=f"{words}, mean over tasks; predicting {_baseline(fit)} gives "
         f"{number(baseline)}; choosing the model without the rows that it is scored on gives "
-        f"{number(nested)}",
+        f"{number(nested)}{''.join(among)}",
         error=error if metric.quantile is None else metric.words,
     )
 
 
 def _models(fit: Fit) -> tuple[records.ModelScore, ...]:
     """Everything that was tried, best first."""
-    trials = fit.compared.trials
-    means, values, reported = trials.means, trials.scores.by_task, fit.metric.reported
-    errors, best = _errors(fit), trials.names.index(trials.chosen.name)
-    order = np.argsort(means[best] - means, kind="stable").tolist()
-    return tuple(
-        records.ModelScore(
-            name=candidate.name,
-            label=candidate.label,
-            kind=candidate.end,
-            score=reported(float(means[k])),
-            error=errors[k],
-            standard_error=standard_error(trials.scores, k),
-            difference=float(means[best] - means[k]),
-            difference_error=_difference_error(values[best], values[k]),
-            seconds=round(trials.seconds[candidate.name], 3),
-            chosen=k == best,
+    trials, metric, models = fit.compared.trials, fit.compared.schema.metric, []
+    means, values, errors = trials.means, trials.scores.by_task, _errors(fit)
+    best = trials.names.index(trials.chosen.name)
+    for k in np.argsort(means[best] - means, kind="stable").tolist():
+        candidate, ahead = trials.candidates[k], values[best] - values[k]
+        ahead = ahead[np.isfinite(ahead)]
+        error = ahead.std(ddof=1) / len(ahead) ** 0.5 if len(ahead) > 1 else 0.0
+        models.append(
+            records.ModelScore(
+                name=candidate.name,
+                label=candidate.label,
+                kind=candidate.end,
+                score=metric.reported(float(means[k])),
+                error=errors[k],
+                standard_error=standard_error(trials.scores, k),
+                difference=float(means[best] - means[k]),
+                difference_error=float(error),
+                seconds=round(trials.seconds[candidate.name], 3),
+                chosen=k == best,
+            )
         )
-        for k, candidate in ((k, trials.candidates[k]) for k in order)
-    )
-
-
-def _difference_error(a: Array, b: Array) -> float:
-    """Return the standard error of the mean difference over the tasks that have both scores."""
-    ahead = (a - b)[np.isfinite(a) & np.isfinite(b)]
-    return float(ahead.std(ddof=1) / len(ahead) ** 0.5) if len(ahead) > 1 else 0.0
+    return tuple(models)
 
 
 def _errors(fit: Fit) -> Array:
@@ -201,7 +209,7 @@ def _errors(fit: Fit) -> Array:
     means = fit.compared.trials.plain_means
     if fit.model.classes is not None:
         return 100.0 * means
-    return -means if fit.metric.quantile is not None else np.sqrt(np.maximum(-means, 0.0))
+    return -means if fit.model.quantile is not None else np.sqrt(np.maximum(-means, 0.0))
 
 
 def _chosen_model(fit: Fit) -> records.ChosenModel:
@@ -211,20 +219,15 @@ def _chosen_model(fit: Fit) -> records.ChosenModel:
         name=trials.chosen.name,
         label=trials.chosen.label,
         why=verdicts.reason(trials, fit.compared.schema.words),
-        parts=tuple(
-            records.Part(name=c.name, label=c.label, weight=w) for c, w in trials.listed_parts
-        ),
+        parts=tuple(records.Part(c.name, c.label, weight) for c, weight in trials.listed_parts),
         task_means=any("means" in BLOCKS.get(base, ()) for base in bases),
     )
 
 
-def _tasks(made: Compared, some: NDArray[np.intp]) -> tuple[records.TaskRow, ...]:
-    model = made.described
-    columns = (model.tasks_, made.rows.counts, model.distances_, model.forces_)
-    return tuple(
-        records.TaskRow(task=label, rows=rows, distance=distance, force=force)
-        for label, rows, distance, force in zip(*(c[some] for c in columns), strict=True)
-    )
+def _tasks(compared: Compared, some: NDArray[np.intp]) -> tuple[records.TaskRow, ...]:
+    model = compared.described
+    columns = (model.tasks_, compared.rows.counts, model.distances_, model.forces_)
+    return tuple(map(records.TaskRow, *(column[some] for column in columns)))
 
 
 def _tasks_to_list(comparison: Comparison, rival: str) -> NDArray[np.intp]:
@@ -257,29 +260,27 @@ def effects(
     labels, classes = model._tasks.labels, model.classes
     drawn = range(0, len(labels), -(-len(labels) // _LINES))
     what = model.predicts if classes is None else f"probability of {model.target} = {classes[-1]}"
-    found = []
-    for name in largest:
-        differ = not set(model.encoder.features_of(name)) <= set(constant)
-        tasks = drawn if differ else ()
-        found.append(
-            records.PartialEffect(
-                feature=name,
-                what=what,
-                probability=classes is not None,
-                grid=tuple(grids[name]),
-                center=tuple(center[parts[name]]),
-                tasks=tuple(labels[task] for task in tasks),
-                lines=tuple(tuple(_averaged(model, X[parts[name]], task)) for task in tasks),
-            )
+    differ = [name for name in grids if not set(model.encoder.features_of(name)) <= set(constant)]
+    tasks = {name: drawn if name in differ else () for name in grids}
+    return tuple(
+        records.PartialEffect(
+            feature=name,
+            what=what,
+            probability=classes is not None,
+            grid=tuple(grids[name]),
+            center=tuple(center[parts[name]]),
+            tasks=tuple(labels[task] for task in tasks[name]),
+            lines=tuple(tuple(_averaged(model, X[parts[name]], task)) for task in tasks[name]),
         )
-    return tuple(found)
+        for name in largest
+    )
 
 
 def _grids(model: TableModel, frame: pd.DataFrame) -> dict[str, list[Any]]:
     """Values of each column: few numbers as they are, others evenly spaced; frequent levels."""
     grids: dict[str, list[Any]] = {}
     for name in model.encoder.plain:
-        values = as_numbers(frame[name])
+        values = model.encoder.read(frame, name)
         values = values[np.isfinite(values)]
         low, high = np.quantile(values, _CENTRAL)
         distinct = np.unique(values[(values >= low) & (values <= high)])
@@ -306,7 +307,7 @@ def _encoded(
     for name in model.encoder.columns:
         values = frame[name].to_numpy(dtype=object)
         if name in model.encoder.numbers:
-            values = as_numbers(frame[name], model.encoder.marks.get(name), strict=False)
+            values = model.encoder.read(frame, name)
         rows[name] = np.tile(values, n_points).reshape(n_points, n_rows)
     start = 0
     for name, grid in grids.items():

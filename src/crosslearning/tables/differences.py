@@ -127,8 +127,10 @@ def _levels(estimator: Any, model: TableModel) -> tuple[list[str], list[int]]:
     return columns, [*groups, len(estimator.tasks_)]
 
 
-def center_summary(estimator: Any, model: TableModel) -> records.CenterSummary:
-    """Summarise the centre of an estimator of the columns of a table."""
+def center_summary(estimator: Any, model: TableModel) -> records.CenterSummary | None:
+    """Summarise the centre of an estimator of the columns of a table; None if they are rotated."""
+    if model.rotation is not None:
+        return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about intervals that are missing
         frame = estimator.summary().frame

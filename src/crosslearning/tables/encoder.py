@@ -100,6 +100,10 @@ class TableEncoder:
             )
         return values
 
+    def read(self, frame: pd.DataFrame, name: str) -> NDArray[np.float64]:
+        """Numbers in a column, NaN where there is none."""
+        return as_numbers(frame[name], self.marks.get(name), strict=False)
+
     @property
     def columns(self) -> list[str]:
         """Names of the columns to encode."""
@@ -126,8 +130,8 @@ class TableEncoder:
         """Count values that are not numbers, by column of numbers."""
         unread = {}
         for name in self.plain:
-            numbers = as_numbers(frame[name], self.marks.get(name), strict=False)
-            if count := int((np.isnan(numbers) & frame[name].notna().to_numpy()).sum()):
+            present = frame[name].notna().to_numpy()
+            if count := int((np.isnan(self.read(frame, name)) & present).sum()):
                 unread[name] = count
         return unread
 
@@ -149,7 +153,7 @@ class TableEncoder:
     def _numbers(self, frame: pd.DataFrame) -> Iterator[tuple[str, NDArray[np.float64]]]:
         """Plain numbers, then the parts of dates."""
         for name in self.plain:
-            yield name, as_numbers(frame[name], self.marks.get(name), strict=False)
+            yield name, self.read(frame, name)
         yield from _days(frame, self.dates, self.day_first)
 
     @property
@@ -198,7 +202,6 @@ def _side_by_side(columns: list[NDArray[Any]], n_rows: int) -> NDArray[np.float6
 def _days(
     frame: pd.DataFrame, dates: Sequence[str], day_first: Sequence[str]
 ) -> Iterator[tuple[str, NDArray[np.float64]]]:
-    """Dates as numbers."""
     for name in dates:
         when = as_dates(frame[name], day_first=name in day_first)
         days = (when - pd.Timestamp(1970, 1, 1)) / pd.Timedelta(days=1)
@@ -229,7 +232,7 @@ def _levels(counts: pd.Series[Any]) -> list[str | None]:
 
 
 def _encoded_levels(levels: list[str | None]) -> list[str | None]:
-    """Levels with a feature each; of two, the second says all."""
+    """Levels with a feature each; of two levels, the second alone."""
     return levels[1:] if len(levels) == 2 else levels
 
 

@@ -352,13 +352,16 @@ class CrossRegressor(TaskRegressor, CrossTable):
 
     def _learn_target(self, y: NDArray[Any], source: Any) -> Any:
         try:
+            if y.dtype.kind in "mM":  # which NumPy would convert
+                raise TypeError
             return np.asarray(y, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            text = y[pd.to_numeric(pd.Series(y), errors="coerce").isna()]
             name = getattr(source, "name", None)
+            text = y[pd.to_numeric(pd.Series(y), errors="coerce").isna()]
+            wrong = str([*text, *y][0])
             raise ValueError(
                 f"{'`y`' if name is None else f'The target {name!r}'} must hold numbers; got "
-                f"{[*text, *y][0]!r}. Convert it to numbers, or use CrossClassifier for classes."
+                f"{wrong!r}. Convert it to numbers, or use CrossClassifier for classes."
             ) from error
 
 

@@ -67,7 +67,7 @@ class ModelScore:
     chosen: bool
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Part:
     """A model in a blend."""
 
@@ -120,7 +120,7 @@ class Verdict:
     labels: Mapping[str, str]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Holdout:
     """Rows of the held-out table, and the score of the chosen model on it."""
 
@@ -128,7 +128,7 @@ class Holdout:
     score: float | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class TaskRow:
     """A task of the described model: rows, distance to the centre, and force of the bound."""
 
@@ -246,7 +246,7 @@ class PartialEffect:
     lines: tuple[Numbers, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Prediction:
     """A held-out row."""
 
@@ -255,7 +255,7 @@ class Prediction:
     task: Label
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class UsedColumn:
     """A column that is learned from."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -14,11 +14,10 @@ from crosslearning.extras import require
 from crosslearning.tables.describe import describe
 from crosslearning.tables.engines import ClusterEngine, Engine, FrameTable
 from crosslearning.tables.model import TableModel
-from crosslearning.tables.pipeline import fit
+from crosslearning.tables.pipeline import HeldOut, Progress, fit
 from crosslearning.tables.reading import Files
 from crosslearning.tables.settings import FitSettings, with_options
 
-Progress = Callable[[str, float], object]
 CURRENT = "current"  # scheduler
 
 
@@ -26,7 +25,7 @@ CURRENT = "current"  # scheduler
 def fit_table(
     frame: Any,
     *,
-    held_out: pd.DataFrame | str | os.PathLike[str] | None = None,
+    held_out: HeldOut | None = None,
     command: str = "",
     progress: Progress | None = None,
     **options: Any,
@@ -85,7 +84,7 @@ def fit_table(
             f"`fit_table` takes a DataFrame; got {type(frame).__name__}. Use `read_table` or "
             "`fit_files` for a file."
         )
-    return _fitted(engine, settings, held_out=held_out, command=command, progress=report)
+    return _fitted(engine, settings, held_out, command, report)
 
 
 @with_options
@@ -105,8 +104,8 @@ def fit_files(
     are kept in memory, and the fit is that of :func:`fit_table`. Otherwise memory holds the sums
     and a chunk, and models are linear. Those of numbers, and their mean squared errors, follow
     from the sums. Classes and counts, and other metrics, are compared on the rows of some tasks,
-    and the best model takes some 10 more passes. Levels, medians, which replace missing values, and
-    moments that rows are divided at are those of the sample.
+    and the best model takes some 10 more passes. Levels, medians that replace missing values, and
+    moments that divide the rows come from the sample.
 
     Parameters
     ----------
@@ -120,10 +119,6 @@ def fit_files(
         Another table, on which the model is scored.
     command, progress
         As in :func:`fit_table`.
-
-    Returns
-    -------
-    TableModel
     """
     settings, report = FitSettings.of(options), progress or (lambda *_: None)
     if scheduler is not None:
@@ -134,12 +129,14 @@ def fit_files(
         parts = [replace(files, paths=(one,), first=k) for k, one in enumerate(files.paths)]
         engine = ClusterEngine(files, parts, engine.progress)
     with _client(scheduler):
-        return _fitted(engine, settings, held_out=held_out, command=command, progress=report)
+        return _fitted(engine, settings, held_out, command, report)
 
 
-def _fitted(engine: Engine, settings: FitSettings, **options: Any) -> TableModel:
-    outcome = fit(engine, settings, **options)
-    return replace(outcome.model, findings=describe(outcome))
+def _fitted(
+    engine: Engine, settings: FitSettings, held_out: HeldOut | None, command: str, report: Progress
+) -> TableModel:
+    outcome = fit(engine, settings, held_out, report)
+    return replace(outcome.model, findings=describe(outcome, command))
 
 
 @contextmanager

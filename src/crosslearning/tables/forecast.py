@@ -55,11 +55,6 @@ class Trees:
         texts = self.text.tobytes().decode().split("\0")
         return [lightgbm.Booster(model_str=text) for text in texts]
 
-    @property
-    def size(self) -> int:
-        """Number of trees."""
-        return sum(int(booster.num_trees()) for booster in self._boosters)
-
     def predict(self, X: Array, codes: Codes) -> Array:
         """Means of targets, or probabilities of classes."""
         if self.pooled is None:
@@ -170,10 +165,7 @@ class TaskMeans:
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """Standardised columns, then curves of them, and means of tasks.
-
-    Stored by the order of the fields, so that new ones come last.
-    """
+    """Standardised columns, then curves of them, and means of tasks; new fields come last."""
 
     mean: Array
     scale: Array
@@ -194,17 +186,20 @@ class Basis:
         means = 0 if self.means is None else len(self.means.columns)
         return np.repeat(["linear", "curved", "means"], [len(self.mean), curved, means])
 
-    def seen(self, base: str) -> NDArray[np.intp]:
+    def columns_of(self, base: str) -> NDArray[np.intp]:
         """Positions of the columns of a base."""
         return np.flatnonzero(np.isin(self.blocks, BLOCKS[base]))
 
-    def guessed(self, columns: NDArray[np.intp]) -> Array:
-        """Covariance of what some columns of a new task leave open: its means."""
+    def uncertainty(self, columns: NDArray[np.intp]) -> Array:
+        """Covariance of some columns in a new task, whose means are not known."""
         at = np.flatnonzero(self.blocks == "means")
         covariance = np.zeros((len(self.blocks), len(self.blocks)))
         if self.means is not None:
             covariance[np.ix_(at, at)] = self.means.spread
         return covariance[np.ix_(columns, columns)]
+
+
+RECORDS = (Rotation, Basis, TaskMeans, Trees)  # of a state
 
 
 def blend(parts: list[tuple[float, Any, dict[str, Any]]], basis: Basis | None) -> dict[str, Any]:
@@ -237,8 +232,8 @@ def main_part(state: dict[str, Any]) -> dict[str, Any]:
 
 def count_trees(state: dict[str, Any]) -> int:
     """Count the trees that a prediction goes through."""
-    fitted = [part["fitted"] for *_, part in _parts(state)]
-    return sum(one["trees_"].size for one in fitted if "trees_" in one)
+    trees = [part["fitted"].get("trees_") for *_, part in _parts(state)]
+    return sum(int(one.num_trees()) for part in trees if part for one in part._boosters)
 
 
 def _parts(state: dict[str, Any]) -> list[tuple[float, Any, dict[str, Any]]]:
@@ -298,9 +293,7 @@ def with_intervals(
 
 
 class _Member(NamedTuple):
-    """A model of a blend: its weight in each row, features, tasks, predictor and attributes."""
-
-    weights: Array
+    weights: Array  # by row
     X: Array
     codes: Codes
     predictor: Predictor | Trees
@@ -326,14 +319,13 @@ def _members(state: dict[str, Any], X: Array, codes: Codes) -> list[_Member]:
     members = []
     for k, (weight, columns, part) in enumerate(parts):
         attributes = _attributes(part)
-        covariance = None if basis is None or columns is None else basis.guessed(columns)
-        trees: Trees | None = attributes.get("trees_")
+        covariance = None if basis is None or columns is None else basis.uncertainty(columns)
         by_row = np.where(codes < 0, for_new_tasks[k], for_groups[k])
         member = _Member(
             weights=np.where(by_task < 0, by_row, weight),
             X=X if columns is None else Z[:, columns],
             codes=codes if nested[k] else by_task,
-            predictor=Predictor.of(attributes, covariance) if trees is None else trees,
+            predictor=attributes.get("trees_") or Predictor.of(attributes, covariance),
             attributes=attributes,
         )
         members.append(member)
@@ -347,7 +339,6 @@ def _without(dropped: NDArray[np.bool_], weights: Array) -> Array:
 
 
 def _attributes(state: dict[str, Any]) -> dict[str, Any]:
-    """Parameters and fitted attributes of an estimator."""
     return {**state["parameters"], **state["fitted"]}
 
 

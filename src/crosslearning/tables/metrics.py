@@ -40,8 +40,8 @@ class Metric:
     """A score of a kind of target: the greater, the better.
 
     `of_rows` is the score of each row, or None for the area under a curve, which alone is no mean
-    over rows. `quantile` is the level
-    that predictions are of, instead of the mean; `family` is the one whose deviance it is.
+    over rows. `quantile` is the level of predictions that are not means; `family` is the one whose
+    deviance it is.
     """
 
     name: str
@@ -94,8 +94,6 @@ def _log_probability(y: NDArray[Any], predictions: Predictions) -> Any:
 
 
 def _deviance(name: str, words: str) -> Metric:
-    """Return the deviance of a family of positive means."""
-
     def of_rows(y: NDArray[Any], predictions: Predictions) -> Any:
         import numpy as np
 

@@ -19,6 +19,7 @@ from crosslearning.archive import read_archive, to_json, write_archive
 from crosslearning.convex.predict import Residuals
 from crosslearning.convex.sums.columns import Curves
 from crosslearning.files import replacing, write_json
+from crosslearning.tables import forecast, reading
 from crosslearning.tables.columns import (
     as_numbers,
     as_text,
@@ -27,48 +28,20 @@ from crosslearning.tables.columns import (
     require_columns,
     time_values,
 )
-from crosslearning.tables.encoder import (
-    BETWEEN,
-    TableEncoder,
-    TaskLevels,
-    recognised,
-    tidy,
-)
+from crosslearning.tables.encoder import BETWEEN, TableEncoder, TaskLevels, recognised, tidy
 from crosslearning.tables.findings import Findings, Horizon
-from crosslearning.tables.forecast import (
-    Basis,
-    Rotation,
-    TaskMeans,
-    Trees,
-    forecast,
-    is_in_fit,
-    main_part,
-    predictions,
-    with_intervals,
-)
 from crosslearning.tables.metrics import Predictions, metric_of
-from crosslearning.tables.reading import (
-    Files,
-    Source,
-    read_table,
-    read_verbatim,
-    refuse_overwriting,
-    separator_of,
-    writer,
-)
 from crosslearning.tasks import TaskIndex
 from crosslearning.tasks.labels import as_objects, groups_of
 
 _MODEL, _RESULTS, _COEFFICIENTS = "model.npz", "results.json", "coefficients.csv"
 _KIND = "table model"
 _BESIDE = ("findings", "coefficients")  # the archive
-_CLASSES = (
-    TableEncoder, Rotation, Basis, Curves, TaskMeans, Trees, Residuals, Horizon, TaskLevels,
-)  # fmt: skip
+_CLASSES = (TableEncoder, TaskLevels, Horizon, Residuals, Curves, *forecast.RECORDS)
 
 
 class Untested(NamedTuple):
-    """Number of rows whose time, in a column, is after any that models were tested until."""
+    """Number of rows that are later, by a column, than the last moment models were tested for."""
 
     rows: int
     column: str
@@ -114,7 +87,7 @@ class TableModel:
     target: str
     metric: str
     encoder: TableEncoder
-    rotation: Rotation | None
+    rotation: forecast.Rotation | None
     state: dict[str, Any]
     residuals: Residuals | None
     findings: Findings | None = None
@@ -153,7 +126,7 @@ class TableModel:
         """
         from crosslearning.linear._estimator import model_of  # needs scikit-learn, which is slow
 
-        part = main_part(self.state)
+        part = forecast.main_part(self.state)
         if "trees_" in part["fitted"]:
             raise AttributeError("Boosted trees are no estimator. Use `predict` of this model.")
         model = model_of(part)
@@ -187,7 +160,7 @@ class TableModel:
     @property
     def quantile(self) -> float | None:
         """Level of the quantile that is predicted; None for means and classes."""
-        parameters: dict[str, Any] = main_part(self.state)["parameters"]
+        parameters: dict[str, Any] = forecast.main_part(self.state)["parameters"]
         return parameters["quantile"] if parameters.get("family") == "quantile" else None
 
     @property
@@ -240,14 +213,15 @@ class TableModel:
         X, codes = self.encode(frame)
         columns: dict[str, Any]
         if self.classes is not None:
-            shares = predictions(self.state, X, codes)
+            shares = forecast.predictions(self.state, X, codes)
             columns = {"prediction": self.classes[shares.argmax(axis=1)]}
             names = [f"probability_{name}" for name in self.classes]
             columns |= dict(zip(names, shares.T, strict=True))
         elif self.residuals is None:
-            columns = dict(zip(("prediction", "std"), forecast(self.state, X, codes), strict=True))
+            mean, sd = forecast.forecast(self.state, X, codes)
+            columns = {"prediction": mean, "std": sd}
         else:
-            columns = with_intervals(self.state, self.residuals, X, codes, coverage)
+            columns = forecast.with_intervals(self.state, self.residuals, X, codes, coverage)
         return pd.DataFrame(columns, index=frame.index)
 
     def encode(self, frame: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -280,11 +254,11 @@ class TableModel:
     def unknown_tasks(self, frame: pd.DataFrame) -> dict[Any, int]:
         """Count the rows of each new task; None stands for no label."""
         labels = self.written_labels(frame)
-        new = labels[~is_in_fit(self.state, self._codes(frame))].astype(object)
+        new = labels[~forecast.is_in_fit(self.state, self._codes(frame))].astype(object)
         return dict(Counter(new.where(new.notna(), None)).most_common())
 
     def untested(self, frame: pd.DataFrame) -> Untested | None:
-        """Count the rows that lie later than any that models were tested on; None without them."""
+        """Count the rows that are later than any that models were tested on; None if none are."""
         horizon = self.horizon
         if horizon is None or horizon.column not in frame.columns:
             return None
@@ -414,7 +388,7 @@ class Predicted:
 
 
 def predict_table(
-    model: TableModel, source: Source, *, coverage: float = 0.9, verbatim: bool = False
+    model: TableModel, source: reading.Source, *, coverage: float = 0.9, verbatim: bool = False
 ) -> Predicted:
     """Read a table and add predictions to it, in the order of its rows.
 
@@ -428,13 +402,13 @@ def predict_table(
         Whether to keep the fields of a text file as written, so that they can be written again.
     """
     again: Any = io.BytesIO(source.read()) if hasattr(source, "read") else source
-    frame, predicted = read_table(again, text=model.text_columns), Predicted()
+    frame, predicted = reading.read_table(again, text=model.text_columns), Predicted()
     predictions = predicted.add(model, frame, coverage)
     predicted.score = model.score(frame)
     if verbatim and "dialect" in frame.attrs:
         if again is not source:
             again.seek(0)
-        frame = read_verbatim(again, frame.attrs["dialect"])
+        frame = reading.read_verbatim(again, frame.attrs["dialect"])
     predicted.table = _beside(frame, predictions)
     return predicted
 
@@ -449,7 +423,7 @@ def _beside(frame: pd.DataFrame, predictions: pd.DataFrame) -> pd.DataFrame:
 def predict_files(
     model: TableModel,
     source: str | os.PathLike[str],
-    out: Source,
+    out: reading.Source,
     *,
     coverage: float = 0.9,
     progress: Callable[[str], object] | None = None,
@@ -470,9 +444,9 @@ def predict_files(
         Called with a description of the current step.
     """
     say = progress or (lambda _: None)
-    files = Files.of(str(source), text=model.text_columns)
-    refuse_overwriting(out, files.paths)
-    verbatim = separator_of(out) is not None and files.dialect is not None
+    files = reading.Files.of(str(source), text=model.text_columns)
+    reading.refuse_overwriting(out, files.paths)
+    verbatim = reading.separator_of(out) is not None and files.dialect is not None
     as_written = replace(files, text=None).each(files.columns, lambda _, frame: frame)
     predicted, scorer = Predicted(), Scorer(model)
 
@@ -483,7 +457,7 @@ def predict_files(
             scorer.add(frame)
         return _beside(next(as_written) if verbatim else frame, predictions)
 
-    with writer(out) as write:
+    with reading.writer(out) as write:
         for table in files.each(files.columns, predict):
             write(table)
     predicted.score = scorer.score
@@ -499,10 +473,9 @@ class Score(NamedTuple):
 
 
 class Scorer:
-    """Scores rows with a target, also in chunks: mean over tasks.
+    """Scores rows with a target, also in chunks: mean over tasks, of which new ones count each.
 
-    New tasks count each; rows without a label count as one task. `weighted` is a column of weights,
-    if the table has it.
+    Rows without a label count as one task. `weighted` is a column of weights, if the table has it.
     """
 
     def __init__(self, model: TableModel, weighted: str | None = None) -> None:
@@ -527,8 +500,8 @@ class Scorer:
         else:
             y = model.classes[class_codes(rows[model.target], model.classes, mark)]
         X, codes = model.encode(rows)
-        predicted = Predictions.of(predictions(model.state, X, codes), model.classes)
-        new = ~is_in_fit(model.state, codes)
+        predicted = Predictions.of(forecast.predictions(model.state, X, codes), model.classes)
+        new = ~forecast.is_in_fit(model.state, codes)
         names = model.written_labels(rows[new]).astype(object).map(str)  # or "None"
         codes[new] = [self.new.setdefault(n, self.n_tasks + len(self.new)) for n in names]
         n_tasks = self.n_tasks + len(self.new)

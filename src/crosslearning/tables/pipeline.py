@@ -1,4 +1,4 @@
-"""The only order of work: settings and an engine in, a fitted model and how it was found out."""
+"""The only order of work: settings and an engine in, a fitted model and its comparison out."""
 
 from __future__ import annotations
 
@@ -20,13 +20,7 @@ from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.numbers import count
 from crosslearning.linear import CrossBayesianGLM, CrossBayesianRidge
 from crosslearning.linear._estimator import state_of
-from crosslearning.tables.checks import (
-    Checks,
-    RowSummary,
-    check_intervals,
-    check_trials,
-)
-from crosslearning.tables.columns import require_columns
+from crosslearning.tables.checks import Checks, RowSummary, check_intervals, check_trials
 from crosslearning.tables.differences import coefficient_table
 from crosslearning.tables.engines import Collected, Engine, FrameTable, Table
 from crosslearning.tables.forecast import BLOCKS, Rotation, blend
@@ -45,7 +39,6 @@ from crosslearning.tables.rows import Rows, Splits, bounded, bounds_of, fitted
 from crosslearning.tables.schema import COMPARED, Schema
 from crosslearning.tables.settings import FitSettings
 
-Array = NDArray[np.float64]
 _LEARNED = 2**14  # tasks that are enough for variances
 Progress = Callable[[str, float], object]
 HeldOut = pd.DataFrame | str | os.PathLike[str]
@@ -60,36 +53,11 @@ class Fit:
     held_out: Score | None
     notes: Sequence[str]
     messages: tuple[str, ...]
-    command: str
     python: str
     started: float
 
-    @property
-    def metric(self) -> Any:
-        """What models were chosen by."""
-        return self.compared.schema.metric
 
-    @property
-    def baseline(self) -> float:
-        """What the baseline scores, as people read it."""
-        return self.metric.reported(self.compared.trials.baseline)  # type: ignore[no-any-return]
-
-    @property
-    def baseline_name(self) -> str:
-        """What the baseline predicts."""
-        if self.metric.quantile is not None:
-            return f"the training {self.metric.quantile:g} quantile"
-        return "the training mean" if self.model.classes is None else "the class frequencies"
-
-
-def fit(
-    engine: Engine,
-    settings: FitSettings,
-    *,
-    held_out: HeldOut | None = None,
-    command: str = "",
-    progress: Progress = lambda *_: None,
-) -> Fit:
+def fit(engine: Engine, settings: FitSettings, held_out: HeldOut | None, progress: Progress) -> Fit:
     """Fit the table that an engine goes over."""
     started = clock.monotonic()
     progress("Looking at the columns", 0.0)
@@ -98,7 +66,7 @@ def fit(
         _check_held_out(held_out, schema)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about models that may not be chosen
-        compared = _Comparison(engine, schema, progress).made(started + settings.time_budget)
+        compared = _Comparison(engine, schema, progress).until(started + settings.time_budget)
     trials = compared.trials
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -113,7 +81,6 @@ def fit(
         held_out=score,
         notes=[*schema.notes, *compared.notes, *notes],
         messages=tuple(dict.fromkeys(" ".join(str(w.message).split()) for w in caught)),
-        command=command,
         python=settings.python(engine.function, table.source, held_out, trials.described.label),
         started=started,
     )
@@ -130,8 +97,8 @@ class _Comparison:
     schema: Schema
     progress: Progress
 
-    def made(self, moment: float) -> Compared:
-        """Compare all models that there is time for until a moment."""
+    def until(self, moment: float) -> Compared:
+        """Compare all models that there is time for."""
         collected = self.engine.collect(self.schema)
         if not len(collected.ends):
             weights = self.schema.settings.weights
@@ -306,15 +273,15 @@ class Compared:
         """Return what predictions of the chosen model need, which may be a blend of several."""
         weights = self.trials.parts
         used = [c for c in self.trials.candidates if c.name in weights]
-        states = [_state_of(self.fit(c)) for c in used]
         bases = {c.base for c in used if c.estimator is not None} - {"linear"}
         if not bases and len(used) == 1:
-            return states[0]
+            return _state_of(self.fit(used[0]))
         assert self.bases is not None  # which all but single linear models are fitted in
-        basis = self.bases.final(bases) if bases else None
-        seen = [basis.seen(c.base) if basis and c.base in bases else None for c in used]
-        each = zip(used, seen, states, strict=True)
-        return blend([(weights[c.name], columns, state) for c, columns, state in each], basis)
+        basis, parts = self.bases.final(bases) if bases else None, []
+        for one in used:
+            columns = basis.columns_of(one.base) if basis and one.base in bases else None
+            parts.append((weights[one.name], columns, _state_of(self.fit(one))))
+        return blend(parts, basis)
 
 
 def _state_of(model: Any) -> dict[str, Any]:
@@ -368,9 +335,7 @@ def _check_held_out(held_out: HeldOut, schema: Schema) -> None:
         raise ValueError(
             "A held-out table that is read in chunks has no area under a curve. Use another metric."
         )
-    tasks, table = schema.settings.task, "The held-out table"
-    require_columns(other.columns, [schema.settings.target], "the target", table)
-    require_columns(other.columns, [*tasks, *schema.encoder.columns], "the model", table)
+    schema.check_columns(other.columns, "The held-out table")
 
 
 def _opened(held_out: HeldOut, text: Sequence[str] = ()) -> Table:

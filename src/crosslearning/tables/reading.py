@@ -100,7 +100,7 @@ def _parsed(stream: BinaryIO, text: Collection[str]) -> pd.DataFrame:
     head = stream.read(_SAMPLE)
     stream.seek(0)
     if head.startswith(b"PAR1"):
-        require("Reading Parquet files", "pyarrow")
+        _parquet()
         stored = pd.read_parquet(stream)
         named = [name for name in stored.index.names if name is not None]
         return stored.reset_index(named) if named else stored
@@ -218,8 +218,8 @@ def _reason(error: Exception) -> str:
 class Files:
     """Files of one table, all of the same columns, to be read in chunks.
 
-    Parquet files have the Arrow `schema` of the first, and tell the number of rows; text files have
-    a `dialect`, and columns that are `text`, or all of them as they are written if that is None.
+    Parquet files have the Arrow `schema` of the first, and their number of rows; text files have a
+    `dialect`, and columns that are `text`, or all of them as they are written if that is None.
     """
 
     source: str
@@ -256,10 +256,7 @@ class Files:
                     dialect=dialect_of(head)[0],
                     text=tuple(texts.columns),
                 )
-        require("Reading large tables", "pyarrow")
-        import pyarrow.parquet as pq
-
-        schema, n_rows = None, 0
+        pq, schema, n_rows = _parquet(), None, 0
         for path in paths:
             with located(path):
                 n_rows += pq.read_metadata(path).num_rows
@@ -301,10 +298,9 @@ class Files:
                         yield frame
             return
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
         # Columns are decoded as they are asked for, not whole row groups ahead.
-        with pq.ParquetFile(path, buffer_size=2**20) as file:
+        with _parquet().ParquetFile(path, buffer_size=2**20) as file:
             schema = pa.schema([self.schema.field(name) for name in columns])
             for batch in file.iter_batches(size, columns=columns):
                 table = batch.select(columns).cast(schema)  # as in the first file
@@ -333,11 +329,8 @@ def is_large(table: str) -> bool:
     if start != b"PAR1":
         packed = 4 if start.startswith(b"\x1f\x8b") else 1
         return packed * path.stat().st_size > _LARGE * _BYTES
-    require("Reading Parquet files", "pyarrow")
-    import pyarrow.parquet as pq
-
     with located(path):
-        stored = pq.read_metadata(path)
+        stored = _parquet().read_metadata(path)
     return bool(stored.num_rows * stored.num_columns > _LARGE)
 
 
@@ -371,8 +364,8 @@ def write_table(frame: pd.DataFrame, target: Source) -> None:
 
 
 @contextmanager
-def writer(target: Source) -> Iterator[Callable[[Any], None]]:
-    """Open what writes a table, or the chunks of one: data frames, or Arrow tables to Parquet."""
+def writer(target: Source) -> Iterator[Callable[[pd.DataFrame], None]]:
+    """Open what writes a table, or the chunks of one."""
     separator = separator_of(target)
     if hasattr(target, "write"):
         yield _text_writer(target, ",")
@@ -389,7 +382,6 @@ def writer(target: Source) -> Iterator[Callable[[Any], None]]:
                 yield chunks.append
                 pd.concat(chunks).to_excel(temporary, index=False, engine="openpyxl")
             else:
-                require("Writing Parquet files", "pyarrow")
                 yield _parquet_writer(temporary, opened)
     except OSError as error:
         if error.errno is None:  # about a table that is read
@@ -436,16 +428,23 @@ def _text_writer(stream: Any, separator: str) -> Callable[[pd.DataFrame], None]:
     return write
 
 
-def _parquet_writer(path: Path, opened: ExitStack) -> Callable[[Any], None]:
+def _parquet_writer(path: Path, opened: ExitStack) -> Callable[[pd.DataFrame], None]:
+    pq = _parquet()
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     file: Any = None
 
-    def write(chunk: Any) -> None:
+    def write(frame: pd.DataFrame) -> None:
         nonlocal file
-        table = pa.Table.from_pandas(chunk) if isinstance(chunk, pd.DataFrame) else chunk
+        table = pa.Table.from_pandas(frame)
         file = file or opened.enter_context(pq.ParquetWriter(path, table.schema))
         file.write_table(table.cast(file.schema))
 
     return write
+
+
+def _parquet() -> Any:
+    require("A Parquet file", "pyarrow")
+    import pyarrow.parquet as pq
+
+    return pq

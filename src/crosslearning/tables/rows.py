@@ -21,9 +21,8 @@ from crosslearning.tasks import within_task_folds
 Array = NDArray[np.float64]
 _MARGIN = 0.5  # of the range of the targets
 _FEWEST = 2  # values of a column of times, or of groups
-# What random numbers are for: the same seed gives independent ones.
-SAMPLE, FOLD, ROW, TASK, GROUP = range(5)
-_PURPOSES = 8
+_PURPOSES = ("sample", "fold", "row", "task", "group")  # a seed gives each its random numbers
+_ROOM = 8  # for purposes
 _MIX = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of SplitMix64
 
 
@@ -149,18 +148,18 @@ def time_starts(values: NDArray[Any], name: str, n_splits: int) -> NDArray[Any]:
     return np.asarray(moments[starts])
 
 
-def uniform(a: Any, b: Any, seed: int, purpose: int) -> NDArray[np.float64]:
+def uniform(a: Any, b: Any, seed: int, purpose: str) -> NDArray[np.float64]:
     """Numbers from 0 to 1 by two whole numbers, a seed and a purpose alone (SplitMix64)."""
     x, y, z = map(np.uint64, _MIX)
     mixed = np.asarray(a, dtype=np.uint64) * x + np.asarray(b, dtype=np.uint64) * y
-    mixed = mixed + np.array([_PURPOSES * seed + purpose], dtype=np.uint64) * z
+    mixed = mixed + np.array([_ROOM * seed + _PURPOSES.index(purpose)], dtype=np.uint64) * z
     return np.asarray(pd.util.hash_array(mixed) / 2.0**64)
 
 
 def deal(
     codes: NDArray[np.intp], seen: NDArray[np.int64], n_folds: int, seed: int
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Deal rows to folds so that those of a task differ in size by one at most; and a key each.
+    """Deal rows to folds whose sizes differ by at most one within a task; and draw a key for each.
 
     `seen` counts the rows of each task so far, and is brought up to date: however a table is
     divided into chunks, its rows are dealt alike. Of each `n_folds` consecutive rows of a task, one
@@ -174,8 +173,8 @@ def deal(
     number += seen[codes]
     seen += sizes
     group, place = np.divmod(number, n_folds)
-    start = np.asarray(n_folds * uniform(codes, group, seed, FOLD), dtype=np.intp)
-    return (place + start) % n_folds, uniform(codes, number, seed, ROW)
+    start = np.asarray(n_folds * uniform(codes, group, seed, "fold"), dtype=np.intp)
+    return (place + start) % n_folds, uniform(codes, number, seed, "row")
 
 
 def fitted(

@@ -27,17 +27,7 @@ from crosslearning.tables.columns import (
 from crosslearning.tables.encoder import TableEncoder, TaskLevels, tidy
 from crosslearning.tables.findings import Horizon
 from crosslearning.tables.metrics import Metric, metric_of
-from crosslearning.tables.rows import (
-    GROUP,
-    SAMPLE,
-    TASK,
-    Rows,
-    Splits,
-    deal,
-    splits_of,
-    time_starts,
-    uniform,
-)
+from crosslearning.tables.rows import Rows, Splits, deal, splits_of, time_starts, uniform
 from crosslearning.tables.settings import FitSettings
 from crosslearning.tables.target import Features, Target, features_of, remarks, target_of
 from crosslearning.tasks.labels import as_objects
@@ -54,7 +44,7 @@ _WHOLE = r"0|-?[1-9]\d{0,14}"
 
 
 def columns_to_read(columns: Sequence[str], settings: FitSettings) -> list[str]:
-    """Check the settings against the names of the columns; and which of these to read."""
+    """Check the settings against the names of the columns, and return those to read."""
     check_names(columns)
     roles = ("target", "weights", "time", "group")
     used = [("the task", name) for name in settings.task]
@@ -98,7 +88,7 @@ class Survey:
         rows, codes, labels = usable(frame, self.settings)
         for name in rows.select_dtypes("number"):
             as_numbers(rows[name])  # refuses infinities here, where the part is known
-        keys = uniform(part, rows.index.to_numpy(), self.settings.seed, SAMPLE)
+        keys = uniform(part, rows.index.to_numpy(), self.settings.seed, "sample")
         full = len(self.keys) == self.size
         few = keys < self.keys.max() if full else np.ones(len(keys), dtype=bool)
         self.add(
@@ -134,7 +124,7 @@ class Survey:
         self.sample, self.keys = sample, keys
 
     def tasks(self, *, text_labels: bool) -> tuple[pd.Index[Any], NDArray[Any], TaskLevels | None]:
-        """Labels as they are written, and as what they are, in order; those of several columns.
+        """Labels in order: as written, then with their types; and by column if there are several.
 
         If all of a column were read as text, whole numbers are numbers.
         """
@@ -227,8 +217,8 @@ class Schema:
     metric: Metric
     encoder: TableEncoder
     written: pd.Index[Any]  # labels of the tasks, as they are written
-    labels: NDArray[Any]  # the same as what they are
-    levels: TaskLevels | None  # the same of several columns, if tasks are groups within groups
+    labels: NDArray[Any]  # the same with their types
+    levels: TaskLevels | None  # the same by column, if tasks are within groups
     starts: NDArray[Any] = field(default_factory=lambda: np.empty(0))  # of parts of later rows
     horizon: Horizon | None = None  # how far ahead models are tested
 
@@ -296,7 +286,7 @@ class Schema:
 
     @property
     def notes(self) -> list[str]:
-        """What seems odd about columns and labels, and what a sample had to do for."""
+        """What seems odd about columns, and what was decided from a sample."""
         survey, notes = self.survey, []
         if not survey.complete:
             gaps = ", and medians in place of gaps" if self.encoder.flagged else ""
@@ -311,6 +301,12 @@ class Schema:
         named = [*settings.task, settings.target, *self.encoder.columns]
         others = (settings.weights, settings.group, settings.time)
         return list(dict.fromkeys([*named, *(name for name in others if name is not None)]))
+
+    def check_columns(self, columns: Sequence[str], table: str) -> None:
+        """Refuse another table that lacks columns of the fit."""
+        require_columns(columns, [self.settings.target], "the target", table)
+        needed = [*self.settings.task, *self.encoder.columns]
+        require_columns(columns, needed, "the model", table)
 
     @property
     def n_features(self) -> int:
@@ -396,7 +392,7 @@ class Schema:
             folds = rows.folds
         elif rows.groups is not None:  # which decide alone
             codes, names = pd.factorize(rows.groups)
-            random = uniform(pd.util.hash_array(names), 0, settings.seed, GROUP)
+            random = uniform(pd.util.hash_array(names), 0, settings.seed, "group")
             folds = (self.n_folds * random).astype(np.intp)[codes]
         sums.partial_fit(
             rows.X,
@@ -410,7 +406,7 @@ class Schema:
         task_share, row_share = self._shares
         keep = (keys < row_share) & (rows.row_weights > 0)
         if task_share < 1:
-            keep &= uniform(rows.codes, 0, settings.seed, TASK) < task_share
+            keep &= uniform(rows.codes, 0, settings.seed, "task") < task_share
         return replace(rows, folds=folds).take(keep), ends
 
     @property
@@ -497,7 +493,6 @@ def _needs_rows(family: str) -> bool:
 
 
 def _target(survey: Survey) -> Target:
-    """Recognise the target."""
     settings = survey.settings
     values = survey.sample[settings.target]
     if survey.targets is not None and not survey.complete:  # rare ones may not be in the sample

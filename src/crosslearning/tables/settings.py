@@ -35,14 +35,13 @@ def option(
     *,
     choices: tuple[str, ...] = (),
     check: tuple[Callable[[Any], bool], str] | None = None,
-    column: bool = False,
     flag: str | None = None,
 ) -> Any:
-    """Describe an option; its values may be names of a `column`, and its command line `flag`.
+    """Describe an option; `flag` is its name on the command line, if that is another.
 
     A `check` is a test of a value, and the rule that it must obey, in words.
     """
-    about = {"help": help, "choices": choices, "check": check, "column": column, "flag": flag}
+    about = {"help": help, "choices": choices, "check": check, "flag": flag}
     return field(default=default, metadata=about)
 
 
@@ -53,24 +52,19 @@ class FitSettings:
     task: tuple[str, ...] = option(
         "Column of the task (group) that a row belongs to: the school, the shop, the patient. Of "
         "groups within groups several columns, outermost first: the district, the school.",
-        column=True,
     )
     target: str = option(
         "Column to predict: a number or a class. Strings, booleans and numbers with two distinct "
         "values are classes.",
-        column=True,
     )
     features: tuple[str, ...] | None = option(
         "Feature columns; by default all that hold numbers, categories or dates, except constants "
         "and row numbers.",
         None,
-        column=True,
     )
-    numbers: tuple[str, ...] = option(
-        "Columns to treat as numbers.", (), column=True, flag="number"
-    )
+    numbers: tuple[str, ...] = option("Columns to treat as numbers.", (), flag="number")
     categories: tuple[str, ...] = option(
-        "Columns to treat as categories, such as numeric codes.", (), column=True, flag="category"
+        "Columns to treat as categories, such as numeric codes.", (), flag="category"
     )
     kind: str = option(f"Kind of target: {', '.join(KINDS)}.", "auto", choices=KINDS)
     family: str = option(
@@ -97,11 +91,9 @@ class FitSettings:
         None,
         choices=tuple(METRICS),
     )
-    weights: str | None = option("Column of row weights.", None, column=True)
-    time: str | None = option(
-        "Column of times: models are scored on later rows.", None, column=True
-    )
-    group: str | None = option("Column of groups that are held out as a whole.", None, column=True)
+    weights: str | None = option("Column of row weights.", None)
+    time: str | None = option("Column of times: models are scored on later rows.", None)
+    group: str | None = option("Column of groups that are held out as a whole.", None)
     folds: int = option("Number of folds.", 5, check=(lambda value: value >= 2, "at least 2"))
     base: str = option(
         "What is tried besides linear models: splines, boosting (boosted trees), linear (no "
@@ -281,7 +273,6 @@ def with_options(function: F) -> F:
 
 
 def _annotation(one: Field[Any]) -> str:
-    """Return the type of what users may pass."""
     return str(one.type).replace("tuple[str, ...]", "str | Sequence[str]")
 
 

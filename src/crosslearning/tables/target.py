@@ -48,21 +48,17 @@ def features_of(frame: pd.DataFrame, settings: FitSettings, n_rows: int | None =
         names = [name for name in frame.columns if name not in others]
     else:
         names = list(dict.fromkeys(chosen))
+    types, wanted = settings.column_types, chosen is not None
     columns = [
-        column_of(
-            frame[name],
-            settings.column_types.get(name),
-            n_rows=n_rows,
-            may_number_rows=chosen is not None,
-        )
+        column_of(frame[name], types.get(name), n_rows=n_rows, may_number_rows=wanted)
         for name in names
     ]
-    for column in columns:
-        if chosen is not None and column.type == "unusable":
-            raise ValueError(
-                f"Column {column.name!r} cannot be a feature: {column.reason}. "
-                "Omit it from the features or convert it."
-            )
+    unusable = [column for column in columns if column.type == "unusable"]
+    if wanted and unusable:
+        raise ValueError(
+            f"Column {unusable[0].name!r} cannot be a feature: {unusable[0].reason}. "
+            "Omit it from the features or convert it."
+        )
     used = tuple(column for column in columns if not column.reason)
     if not used:
         because = "; ".join(f"{c.name}: {c.reason}" for c in columns) or "there are no others"
@@ -75,31 +71,24 @@ def features_of(frame: pd.DataFrame, settings: FitSettings, n_rows: int | None =
 
 def remarks(frame: pd.DataFrame, features: Features, settings: FitSettings) -> list[str]:
     """Note columns that look like a time, and numbers that look like ids."""
-    names = [column.name for column in features.used]
     how = "at random" if settings.group is None else f"by {settings.group}"
-    notes = [
-        f"column {name} looks like a time: rows were held out {how}, which flatters forecasts; "
-        "option time tests on later rows"
-        for name in names
-        if settings.time is None and (is_date(frame[name]) or _is_year(frame[name]))
-    ][:1]
+    whole = [name for name in features.of("number") if _is_whole(frame[name])]
+    years = [name for name in whole if _TIME.fullmatch(name) and frame[name].nunique() > 2]
+    times = [c.name for c in features.used if c.name in years or is_date(frame[c.name])]
+    notes = []
+    if times and settings.time is None:
+        flatters = f"rows were held out {how}, which flatters forecasts"
+        notes = [
+            f"column {times[0]} looks like a time: {flatters}; option time tests on later rows"
+        ]
     why = "looks like an id, but is used as a number"
     remedy = "leave it out, treat it as a category, or hold out whole groups of it"
-    ids = [name for name in features.of("number") if ID.search(name) and _is_id(frame[name])]
+    ids = [name for name in whole if ID.search(name) and frame[name].nunique() >= NUMBERED]
     return notes + [f"column {name} {why}: {remedy}" for name in ids]
 
 
-def _is_id(values: pd.Series[Any]) -> bool:
-    if not is_numeric_dtype(values.dtype) or values.dropna().mod(1).any():
-        return False
-    return values.nunique() >= NUMBERED
-
-
-def _is_year(values: pd.Series[Any]) -> bool:
-    if not _TIME.fullmatch(str(values.name)) or not is_numeric_dtype(values.dtype):
-        return False
-    numbers = values.dropna()
-    return bool(len(numbers) and numbers.mod(1).eq(0).all() and numbers.nunique() > 2)
+def _is_whole(values: pd.Series[Any]) -> bool:
+    return is_numeric_dtype(values.dtype) and not values.dropna().mod(1).any()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -5,13 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.evaluation.comparison import (
-    Comparison,
-    Effect,
-    Measure,
-    cannot_tell,
-    than,
-)
+from crosslearning.evaluation.comparison import Comparison, Effect, Measure, cannot_tell, than
 from crosslearning.evaluation.numbers import capital, count, joined, number
 from crosslearning.evaluation.scores import Scores
 from crosslearning.tables.findings import Verdict
@@ -19,12 +13,8 @@ from crosslearning.tables.forecast import BLOCKS
 from crosslearning.tables.learners.candidates import Candidate, Trials
 
 _NEGLIGIBLE = 1e-4  # of the score: a gain that helps nobody, however certain it is
-_POOLED = {
-    Effect.POOL: "One model for all is best here; sharing among these tasks does not improve on "
-    "it.",
-    # Models that share obey no bound of 0, and are only compared with.
-    Effect.NOTHING: "Option epsilon=0 asks for one model for all: nothing is said about sharing.",
-}
+_POOLED = "One model for all is best here; sharing among these tasks does not improve on it."
+_ASKED = "Option epsilon=0 asks for one model for all: nothing is said about sharing."
 _FEATURES = {"curved": "curves", "means": "task means", "trees": "boosted trees"}
 
 
@@ -61,6 +51,20 @@ def against_separate(trials: Trials, comparison: Comparison) -> Comparison | Non
         return None
     methods = {"separate": "separate", "paired": "cross"}
     return _between(trials, methods, comparison.labels, comparison.rows)
+
+
+def nested_scores(trials: Trials, comparison: Comparison) -> dict[str, float]:
+    """Scores of the choices that sentences compare, by what is chosen among.
+
+    A model that is named in a sentence may have been another one for some of the rows.
+    """
+    alone = against_separate(trials, comparison)
+    scores = {"pooled models": comparison.score("pooled")} if "pooled" in trials.choices else {}
+    if alone is not None:
+        scores["separate models"] = alone.score("separate")
+    if alone not in (None, comparison):
+        scores["all but boosted trees"] = alone.score("cross")
+    return scores
 
 
 def verdict_of(comparison: Comparison, trials: Trials) -> Verdict:
@@ -107,10 +111,12 @@ def _negligible(comparison: Comparison, rival: str) -> bool:
     return abs(gain) <= _NEGLIGIBLE * abs(score)
 
 
-def sentence(verdict: Verdict, comparison: Comparison, trials: Trials, score: Measure) -> str:
-    """Say whether sharing helps."""
+def sentence(
+    verdict: Verdict, comparison: Comparison, trials: Trials, score: Measure, *, epsilon: float
+) -> str:
+    """Say whether sharing helps; a bound `epsilon` of 0 leaves pooled models alone."""
     effect = verdict.effect
-    if effect is Effect.NOTHING and not trials.sharing:
+    if effect is Effect.NOTHING and epsilon > 0:
         return "Nothing can be said about sharing: no model that shares was fitted."
     alone, subject = against_separate(trials, comparison), _subject(trials, "all")
 
@@ -118,7 +124,7 @@ def sentence(verdict: Verdict, comparison: Comparison, trials: Trials, score: Me
         return than(comparison, rival, _noun(trials, rival), score, **how)
 
     if trials.chosen.end == "pooled":
-        text = _POOLED[effect]
+        text = _ASKED if epsilon == 0 else _POOLED
         return text if alone is None else f"{text} {_than_separate(trials, alone, score)}."
     if effect is Effect.DIFFER:
         text = f"Tasks differ: {subject} {is_than('pooled', sure=True)}"
