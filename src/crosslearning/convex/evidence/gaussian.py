@@ -18,12 +18,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import digamma, gammaln
 
-from crosslearning.convex.evidence.marginal import (
-    Hierarchy,
-    Marginal,
-    roots_of_levels,
-    row_factors,
-)
+from crosslearning.convex.evidence.marginal import Hierarchy, Marginal, roots_of_levels, row_factors
 from crosslearning.convex.evidence.point import EvidencePoint
 from crosslearning.convex.evidence.posterior import EvidenceFit
 from crosslearning.convex.evidence.search import Optimum, Search, SearchOptions
@@ -59,13 +54,11 @@ class GaussianData:
 
     @cached_property
     def n_rows(self) -> int:
-        """Number of rows."""
         return int(self.moments.counts.sum())
 
     def search(
         self, options: SearchOptions, start: Optimum[EvidencePoint] | None = None
     ) -> Search[EvidencePoint]:
-        """Return the search for the variances, from those of an earlier one if there is one."""
         squares = np.einsum("njj->j", self.moments.products)[:-1]
         return Search(
             self.at,
@@ -79,10 +72,7 @@ class GaussianData:
         )
 
     def at(self, root: Array, ratio: Array | float) -> EvidencePoint:
-        """Evaluate at Σ = σ² root rootᵀ and τ² = σ² ratio, for all columns or for each.
-
-        Roots of several levels are diagonal and follow one another. The noise is the best one.
-        """
+        """Evaluate at Σ = σ² root rootᵀ, all τ² = σ² ratio, and the best σ²."""
         precision = np.where(self.flat, 0.0, np.divide(1.0, ratio))
         marginal = Marginal(
             products=self.moments.products,
@@ -207,10 +197,7 @@ def check_covariance(options: SearchOptions, groups: Hierarchy | None = None) ->
 
 
 def robust_fit(
-    rows: GLMRows,
-    family: Student,
-    options: SearchOptions,
-    groups: Hierarchy | None = None,
+    rows: GLMRows, family: Student, options: SearchOptions, groups: Hierarchy | None = None
 ) -> Optimum[EvidencePoint]:
     """Fit rows with real targets and Student noise, with the bound as evidence."""
     used = rows.weights > 0
