@@ -60,15 +60,15 @@ class Moments:
         return replace(self, **parts)
 
 
-def checked_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") -> Array:
-    """Weights of rows or tasks, 1 by default."""
+def checked_weights(weights: ArrayLike | None, n: int) -> Array:
+    """Weights of rows, 1 by default."""
     if weights is None:
         return np.ones(n)
     checked = np.asarray(weights, dtype=np.float64)
     if checked.shape != (n,) or not np.all((checked >= 0) & (checked < np.inf)):
         raise ValueError(
-            f"`{name}` must hold {n} finite numbers of at least 0; got shape {checked.shape} and "
-            f"smallest value {checked.min(initial=np.inf)}."
+            f"`sample_weight` must hold {n} finite numbers of at least 0; got shape "
+            f"{checked.shape} and smallest value {checked.min(initial=np.inf)}."
         )
     return checked
 
