@@ -24,7 +24,7 @@ from crosslearning.convex.evidence.marginal import Hierarchy
 from crosslearning.convex.evidence.passes import laplace_passes
 from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus, Posterior
 from crosslearning.convex.evidence.search import SearchOptions
-from crosslearning.convex.families import LEARNED, Family, Gaussian, Student
+from crosslearning.convex.families import LEARNED, Gaussian, Student
 from crosslearning.convex.predict import Predictor
 from crosslearning.convex.solver.bounded import Bounded, bounded, bounded_levels, bounded_tasks
 from crosslearning.convex.solver.losses import FamilyLoss, Loss, loss_of_pass, quadratic_loss
@@ -166,14 +166,10 @@ class CrossBayesianModel(Inference, LinearModel):
                 "epsilon=inf."
             )
         fit = laplace_fit(glm, groups=self._groups(), **self._evidence_options(rows.X.shape[1]))
-        self._keep_shape(fit.family)
-        self._store(scaling, fit, glm.with_family(fit.family))
-
-    def _keep_shape(self, family: Family) -> None:
-        """Write the attributes that a family has learned."""
-        for name in family.learned():
-            value = getattr(family, name.removesuffix("_"))
+        for name in fit.family.learned():
+            value = getattr(fit.family, name.removesuffix("_"))
             setattr(self, name, np.array(value) if isinstance(value, tuple) else value)
+        self._store(scaling, fit, glm.with_family(fit.family))
 
     @one_blas_thread()
     def _fit_passes(

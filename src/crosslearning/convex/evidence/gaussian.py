@@ -200,8 +200,10 @@ def robust_fit(
     rows: GLMRows, family: Student, options: SearchOptions, groups: Hierarchy | None = None
 ) -> Optimum[EvidencePoint]:
     """Fit rows with real targets and Student noise, with the bound as evidence."""
-    used = rows.weights > 0
-    squares, bound = _robust_squares(rows.y - rows.offset[:, 0]), -np.inf
+    used, y, bound = rows.weights > 0, rows.y - rows.offset[:, 0], -np.inf
+    deviations = np.abs(y - np.median(y))
+    unit = _NORMAL * np.median(deviations)  # to begin with
+    squares = (deviations / unit) ** 2 if unit > 0 else np.ones(len(y))
     last: Optimum[EvidencePoint] | None = None
     for n in range(_MAX_ROUNDS):
         data = GaussianData.of(rows.moments(family.precisions(squares)), groups)
@@ -217,13 +219,6 @@ def robust_fit(
     else:
         optimum = replace(optimum, converged=False)
     return replace(optimum, point=replace(point, value=bound))
-
-
-def _robust_squares(y: Array) -> Array:
-    """Squared deviations from the median in robust units, to begin with."""
-    deviations = np.abs(y - np.median(y))
-    unit = _NORMAL * np.median(deviations)
-    return np.asarray((deviations / unit) ** 2) if unit > 0 else np.ones(len(y))
 
 
 def _charge(df: float, squares: Array) -> Array:

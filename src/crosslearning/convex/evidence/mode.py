@@ -139,7 +139,9 @@ class LaplaceData:
             mode = max(mode, last, key=lambda mode: mode.value)
         for _ in range(_MAX_STEPS):
             check_deadline()
-            end, before = self._newton(mode, roots, precision), mode
+            marginal, before = self._marginal(mode.thetas, roots, precision), mode
+            steps = zip(marginal.residuals, roots, strict=True)
+            end = [marginal.center.beta, *(times(g, root.T) for g, root in steps)]
             for size in 0.5 ** np.arange(_MAX_HALVINGS):
                 pairs = zip(before.position, end, strict=True)
                 trial = self._mode([a + size * (b - a) for a, b in pairs], roots, precision)
@@ -149,12 +151,6 @@ class LaplaceData:
             if mode.value - before.value <= _SMALL * max(1.0, 1e-3 * abs(mode.value)):
                 break
         return mode, self._marginal(mode.thetas, roots, precision)
-
-    def _newton(self, mode: Mode, roots: list[Array], precision: Array) -> list[Array]:
-        """Position to which an undamped step leads."""
-        marginal = self._marginal(mode.thetas, roots, precision)
-        offsets = zip(marginal.residuals, roots, strict=True)
-        return [marginal.center.beta, *(times(g, root.T) for g, root in offsets)]
 
     def _mode(self, position: list[Array], roots: list[Array], precision: Array) -> Mode:
         """Add the log density of targets and parameters, but for the priors' normalisation."""
