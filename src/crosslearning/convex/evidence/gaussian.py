@@ -123,43 +123,15 @@ def evidence_fit(
 ) -> EvidenceFit:
     """Fit the hierarchical Gaussian model from the sums of products of each task.
 
-    Parameters
-    ----------
-    moments : Moments
-        As from :meth:`Statistics.moments`.
-    covariance : {"auto", "block", "diagonal", "full", "levels", "pooled", "separate"}
-        Structure of Σ: a variance for each block of coefficients and one for intercepts; one for
-        each column; or a full matrix, shrunk towards its diagonal. "auto" compares the log evidence
-        minus ½ log(number of tasks) per parameter (BIC, with tasks as the sample), and takes a
-        richer structure if that is higher by 1, below which a difference is "not worth more than a
-        bare mention" (Kass and Raftery, 1995); with many tasks, it uses a sample. The others are
-        baselines: tasks that differ only in intercepts, one model for all, and models that share
-        only the size of their coefficients.
-    groups : Hierarchy, optional
-        Groups within groups, whose covariances are diagonal at each level. Every evaluation takes
-        little more than one without them, since all but the first level have few units.
-    blocks : array of int of shape (n_columns,), optional
-        Block of each column, from 0, one by default; each has its own τ².
-    flat_center : bool
-        Whether τ² is infinite (restricted maximum likelihood).
-    learn_from : int, optional
-        Largest number of evenly spaced tasks from which variances are learned, all by default.
-    tol, max_iter
-        Gain in log evidence that ends the search, and largest number of evaluations. Each of 5 to
-        20 takes O(N p³) operations for N tasks and p columns, or O(N m p²) if no task has more rows
-        m than half the columns. A variance whose optimum is at 0 is exactly 0.
+    Options are those of `CrossBayesianRidge`. "auto" compares the log evidence minus ½ log(number
+    of tasks) per parameter (BIC, with tasks as the sample), and takes a richer structure if that is
+    higher by 1, below which a difference is "not worth more than a bare mention" (Kass and Raftery,
+    1995). Covariances of `groups` are diagonal. A `flat_center` has an infinite τ² (restricted
+    maximum likelihood). Variances are learned from `learn_from` evenly spaced tasks, or from all.
 
-    Examples
-    --------
-    >>> from crosslearning.convex.sums.statistics import Statistics
-    >>> rng = np.random.default_rng(0)
-    >>> tasks = np.repeat(np.arange(500), 10)
-    >>> X = rng.normal(size=(5000, 1))
-    >>> y = X[:, 0] + 2.0 * rng.normal(size=500)[tasks] + rng.normal(size=5000)
-    >>> statistics = Statistics.of(X, y, tasks)
-    >>> fit = evidence_fit(statistics.moments(statistics.scaling()))
-    >>> np.sqrt(np.diagonal(fit.task_covariance)).round(1)
-    array([0., 2.])
+    Each of 5 to 20 evaluations takes O(N p³) operations for N tasks and p columns, or O(N m p²) if
+    no task has more rows m than half the columns, and little more with groups. A variance whose
+    optimum is at 0 is exactly 0.
     """
     options = SearchOptions(covariance, blocks, tol, max_iter)
     check_covariance(options, groups)
