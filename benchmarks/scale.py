@@ -83,7 +83,7 @@ def step(what: str, path: Path) -> None:
         from crosslearning import report
         from crosslearning.tables import fit_files
 
-        def say(text: str) -> None:
+        def say(text: str, _share: float) -> None:
             marks.setdefault(text.split()[0], time.process_time())
 
         model = fit_files(path, task="task", target="y", progress=say)

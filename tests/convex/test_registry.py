@@ -11,7 +11,7 @@ from crosslearning.convex.families import (
     Gaussian,
     Poisson,
     Tweedie,
-    family_of_numbers,
+    family_of,
     recognised_family,
 )
 
@@ -19,7 +19,7 @@ from crosslearning.convex.families import (
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_family_is_made_from_the_attributes_of_an_estimator(name):
     attributes = {"df": 3.0, "power": 1.2, "quantile": 0.3, "overdispersion_": 2.0}
-    family = family_of_numbers({"family": name, **attributes})
+    family = family_of({"family": name, **attributes})
     assert type(family) is REGISTRY[name]
     assert (family.name, bool(family.words)) == (name, True)
     assert family.link in ("identity", "log")

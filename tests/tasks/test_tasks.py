@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crosslearning.tasks import TaskIndex, check_tasks, split_task_column, within_task_folds
+from crosslearning.tasks.labels import codes_of, groups_of, parents_of, paths_like, paths_of
 
 scalars = (
     st.booleans()
@@ -351,3 +352,16 @@ def test_classes_are_checked():
         within_task_folds([0, 0], 2, seed=0, classes=["x", None])
     with pytest.raises(ValueError, match=r"`classes` must .* got the string 'x'\.$"):
         within_task_folds([0, 0], 2, seed=0, classes="x")
+
+
+def test_labels_of_several_columns_are_paths_and_have_parents():
+    frame = pd.DataFrame({"school": [1, 1], "district": ["n", "s"]})
+    assert paths_of(frame[["district", "school"]], 2) == [("n", 1), ("s", 1)]
+    fitted = [("n", 1), ("n", 2), ("s", 1)]
+    rows = paths_like(frame, 2, ["district", "school"], fitted)
+    assert rows == [("n", 1), ("s", 1)]
+    groups = groups_of(fitted)
+    assert groups == [[("n",), ("s",)]]
+    assert [parents.tolist() for parents in parents_of(fitted, groups)] == [[0, 0, 1], [0, 0]]
+    new = [*rows, ("s", 7), ("w", 1)]
+    assert codes_of(new, fitted, groups).tolist() == [0, 2, 4, -1]

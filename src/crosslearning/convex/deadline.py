@@ -23,10 +23,7 @@ def deadline(moment: float) -> Iterator[None]:
         _moment.reset(token)
 
 
-def check_deadline(seconds: float = 0.0) -> None:
-    """Raise `OutOfTimeError` if the deadline is less than so many seconds ahead.
-
-    Iterative fits call this once a step.
-    """
-    if time.monotonic() + seconds > _moment.get():
+def check_deadline() -> None:
+    """Raise `OutOfTimeError` after the deadline; iterative fits call this once a step."""
+    if time.monotonic() > _moment.get():
         raise OutOfTimeError

@@ -38,18 +38,12 @@ HeldOut = tuple[Array, Array, Array]  # targets, predictions, and standard devia
 
 
 def linear_scores(attributes: Mapping[str, Any], X: Array, codes: Indices) -> Array:
-    """Scores of rows, shape (n_rows, n_scores), by an estimator with these attributes.
-
-    `codes` are the tasks of the rows; -1 is the centre.
-    """
+    """Scores (n_rows, n_scores) by an estimator with these attributes; of code -1 by the centre."""
     return _linear_scores(*_with_center(attributes), X, codes)
 
 
 def _with_center(attributes: Mapping[str, Any]) -> tuple[Array, Array]:
-    """Coefficients (n_tasks + 1, n_scores, n_features) and intercepts, the centre's last.
-
-    Groups of tasks, if there are any, come between tasks and centre.
-    """
+    """Coefficients (n, n_scores, n_features) and intercepts of tasks, groups and centre."""
     center = np.atleast_2d(attributes["center_coef_"])
     coefs = [attributes["coef_"], *attributes.get("group_coef_", ()), center]
     levels = [attributes["intercept_"], *attributes.get("group_intercept_", ())]
@@ -71,25 +65,20 @@ class Predictor:
     """What predictions of a Bayesian linear model need.
 
     Codes of rows are the numbers of their tasks; -1 is a new task. Of groups within groups, larger
-    numbers are new tasks in known groups. `coef` (n_tasks + 1, n_scores, n_features) and
-    `intercept` are those of the tasks and, last, of the centre, with a score for each of three or
-    more classes. `scaling` leads from features to the columns that the covariances of the
-    parameters belong to. `target_scale` is the unit of the scores' standard deviations,
-    `largest_mean` a limit of means, and `feature_covariance` that of features of a new task that
-    are guesses.
+    numbers are new tasks in known groups.
     """
 
     family: Family
-    coef: Array
+    coef: Array  # (n_tasks + 1, n_scores, n_features), the centre last; a score for each class
     intercept: Array
-    scaling: Scaling
+    scaling: Scaling  # from features to the columns that the covariances belong to
     fit_intercept: bool
     task_covariances: Array
     new_task_covariance: Array
     dispersion: float
-    target_scale: float
-    largest_mean: float
-    feature_covariance: Array | None = None
+    target_scale: float  # unit of the scores' standard deviations
+    largest_mean: float  # limit of means
+    feature_covariance: Array | None = None  # of features of a new task that are guesses
 
     @classmethod
     def of(cls, attributes: Mapping[str, Any], feature_covariance: Array | None = None) -> Self:
@@ -198,17 +187,11 @@ class Coverage:
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
-    """Errors of held-out rows, in groups of similar predictions.
+    """Errors of held-out rows, in groups of similar predictions; interpolated between groups."""
 
-    `predictions` are the mean predictions of the groups, in increasing order, `sds` root mean
-    squares of the standard deviations that the model predicts for their rows, and `errors` (target
-    minus prediction) are in these. Between two groups, quantiles and mean squares of errors are
-    interpolated.
-    """
-
-    predictions: Array
-    sds: Array
-    errors: list[Array]
+    predictions: Array  # mean of each group, in increasing order
+    sds: Array  # root mean squares of predicted standard deviations of rows
+    errors: list[Array]  # target minus prediction, in predicted standard deviations
 
     @classmethod
     def of(

@@ -262,7 +262,6 @@ class Comparison:
         return f"{self.summary.to_string(float_format='{:.4g}'.format)}\n{self.sentence()}"
 
     def _of(self, method: str) -> Array:
-        """Scores of the tasks; 0 for those without weight."""
         return np.where(self.shares > 0, self.scores[self.methods.index(method)], 0.0)
 
 

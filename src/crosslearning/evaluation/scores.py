@@ -156,12 +156,6 @@ def reliability(
 
     Bins have equal width. Intervals of frequencies are those of Jeffreys. The mean error is the
     mean absolute difference between the two (expected calibration error).
-
-    >>> checked = reliability(np.array([0.25, 0.25, 0.9]), np.array([False, True, True]))
-    >>> [(row.predicted, row.observed, row.count) for row in checked.bins]
-    [(0.25, 0.5, 2), (0.9, 1.0, 1)]
-    >>> round(checked.off, 3)
-    0.2
     """
     from scipy.special import betaincinv  # which predictions of a stored model do without
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -25,16 +26,13 @@ Scorer = Callable[..., float]
 _ENDS = {"pooled": 0.0, "separate": math.inf}
 
 
+@dataclass(eq=False, repr=False)
 class Predicted(BaseEstimator):  # type: ignore[misc]
-    """Predictions for some rows, as a fitted model that scorers can call.
+    """Predictions for some rows, as a fitted model that scorers can call."""
 
-    `values` are targets or classes; `probabilities` are those of the classes, if there are any.
-    """
-
-    def __init__(
-        self, values: NDArray[Any], classes: Any = None, probabilities: Array | None = None
-    ) -> None:
-        self.values, self.classes_, self.probabilities = values, classes, probabilities
+    values: NDArray[Any]  # targets or classes
+    classes_: Any = None
+    probabilities: Array | None = None  # of the classes
 
     def at(self, rows: Flags) -> Predicted:
         """Return the predictions for some of the rows."""
@@ -191,11 +189,9 @@ class _Rows(NamedTuple):
     codes: NDArray[np.int64]
 
     def take(self, rows: Indices) -> _Rows:
-        """Return some of the rows."""
         return _Rows(*(_safe_indexing(part, rows) for part in self))
 
     def task(self, code: int) -> _Rows:
-        """Return the rows of a task."""
         return self.take(np.flatnonzero(self.codes == code))
 
 
@@ -203,7 +199,6 @@ Method = Callable[[_Rows, _Rows, Any], Predicted]  # of rows to fit and to predi
 
 
 def _rivals(estimator: Any, rivals: Iterable[str] | Mapping[str, Any]) -> dict[str, Method]:
-    """Return the method for every name."""
     if isinstance(rivals, str):
         rivals = (rivals,)
     named = dict(rivals) if isinstance(rivals, Mapping) else {name: name for name in rivals}

@@ -24,14 +24,9 @@ from crosslearning.convex.evidence.marginal import Hierarchy
 from crosslearning.convex.evidence.passes import laplace_passes
 from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus, Posterior
 from crosslearning.convex.evidence.search import SearchOptions
-from crosslearning.convex.families import LEARNED, Family, Gaussian, Student
+from crosslearning.convex.families import LEARNED, Gaussian, Student
 from crosslearning.convex.predict import Predictor
-from crosslearning.convex.solver.bounded import (
-    Bounded,
-    bounded,
-    bounded_levels,
-    bounded_tasks,
-)
+from crosslearning.convex.solver.bounded import Bounded, bounded, bounded_levels, bounded_tasks
 from crosslearning.convex.solver.losses import FamilyLoss, Loss, loss_of_pass, quadratic_loss
 from crosslearning.convex.solver.tethers import Metric
 from crosslearning.convex.sums.columns import Scaling
@@ -123,7 +118,6 @@ class CrossBayesianModel(Inference, LinearModel):
         return codes_of(paths_like(tasks, n_rows, self.level_names_, fitted), fitted, groups)
 
     def _groups(self) -> Hierarchy | None:
-        """Return the groups of the tasks, None if there are none."""
         if not self.groups_:
             return None
         groups = [groups.tolist() for groups in self.groups_]
@@ -151,7 +145,6 @@ class CrossBayesianModel(Inference, LinearModel):
         return {**options, "blocks": self._blocks(n_features)}
 
     def _blocks(self, n_features: int) -> Indices | None:
-        """Return the number of each column's block."""
         if self.blocks is None:
             return None
         numbers = np.unique(np.asarray(self.blocks), return_inverse=True)[1]
@@ -173,14 +166,10 @@ class CrossBayesianModel(Inference, LinearModel):
                 "epsilon=inf."
             )
         fit = laplace_fit(glm, groups=self._groups(), **self._evidence_options(rows.X.shape[1]))
-        self._keep_shape(fit.family)
-        self._store(scaling, fit, glm.with_family(fit.family))
-
-    def _keep_shape(self, family: Family) -> None:
-        """Write the attributes that a family has learned."""
-        for name in family.learned():
-            value = getattr(family, name.removesuffix("_"))
+        for name in fit.family.learned():
+            value = getattr(fit.family, name.removesuffix("_"))
             setattr(self, name, np.array(value) if isinstance(value, tuple) else value)
+        self._store(scaling, fit, glm.with_family(fit.family))
 
     @one_blas_thread()
     def _fit_passes(
@@ -267,11 +256,7 @@ class CrossBayesianModel(Inference, LinearModel):
                 setattr(self, name, getattr(self, name)[0])
 
     def _within(
-        self,
-        fit: EvidenceFit,
-        metric: Metric,
-        loss: Loss,
-        around: Callable[[Array], Loss] | None,
+        self, fit: EvidenceFit, metric: Metric, loss: Loss, around: Callable[[Array], Loss] | None
     ) -> Bounded:
         """Certify the mode of the tasks, or solve within the bound."""
         epsilon, precision = float(self.epsilon_[0]), 1.0 / fit.center_variances
@@ -338,7 +323,6 @@ class CrossBayesianModel(Inference, LinearModel):
         self._warn_unless_converged(_CERTAIN)
 
     def _store_evidence(self, scaling: Scaling, fit: EvidenceFit) -> None:
-        """Write what a fit says about the variances."""
         if fit.status in (EvidenceStatus.MAX_ITER, EvidenceStatus.MAX_PASSES):
             warnings.warn(fit.status.value, ConvergenceWarning, stacklevel=7)
         self.structure_, self.log_evidence_ = fit.structure, float(fit.log_evidence)

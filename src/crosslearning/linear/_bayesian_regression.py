@@ -14,12 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from crosslearning.convex.evidence.gaussian import evidence_fit
 from crosslearning.convex.evidence.marginal import symmetric_root, task_covariances
 from crosslearning.convex.families import Gaussian, OneScore, Quantile, Student
-from crosslearning.convex.predict import (
-    conformal_quantile,
-    linear_scores,
-    possible_ends,
-    summary,
-)
+from crosslearning.convex.predict import conformal_quantile, linear_scores, possible_ends, summary
 from crosslearning.convex.sums.rows import quadratic_forms
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.convex.sums.table import TaskTable

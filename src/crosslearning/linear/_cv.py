@@ -58,10 +58,6 @@ class Candidate(NamedTuple):
     stiffness: float = 0.0
     tension: float = 0.0
 
-    def at(self, axis: str, value: float) -> Candidate:
-        """Return the candidate with another value on an axis."""
-        return self._replace(**{axis: value})
-
 
 @dataclass(eq=False)
 class Fold:
@@ -148,13 +144,12 @@ class Search:
         return leaders[family], family
 
     def score(self, candidate: Candidate) -> float:
-        """Mean score over the folds."""
         return float(self.scores([candidate]).means[0])
 
     def path(self, candidate: Candidate) -> tuple[Array, Array]:
         """Radii, and the scores of the folds there with all else as in the candidate."""
         values = sorted({*self._values("epsilon", candidate), candidate.epsilon})
-        scores = self.scores([candidate.at("epsilon", v) for v in values])
+        scores = self.scores([candidate._replace(epsilon=v) for v in values])
         return np.array(values), scores.by_split
 
     def _climbed(self, family: str) -> Candidate:
@@ -165,7 +160,7 @@ class Search:
         for start in map(Candidate, self.alphas):
             values = self._some(axis, start)
             tried = values if start.alpha in coarse else [values[0], values[-1]]
-            candidates += [start.at(axis, value) for value in tried]
+            candidates += [start._replace(**{axis: value}) for value in tried]
         return self._climb(self._best(candidates), (axis,))
 
     def _climb(self, candidate: Candidate, knobs: Sequence[str]) -> Candidate:
@@ -202,7 +197,7 @@ class Search:
         """Best of a candidate and those with other values on an axis."""
         # From most to least sharing: of equal scores the first is taken.
         ordered = sorted({*values, getattr(candidate, axis)}, reverse=axis != "epsilon")
-        return self._best([candidate.at(axis, value) for value in ordered])
+        return self._best([candidate._replace(**{axis: value}) for value in ordered])
 
     def _best(self, candidates: Sequence[Candidate]) -> Candidate:
         return candidates[best(self.scores(candidates))]

@@ -54,10 +54,7 @@ _JOINT = ("_gains", "_statistics")  # what contrasts and updates need, and predi
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class TaskEstimator(BaseEstimator):  # type: ignore[misc]
-    """An estimator whose rows belong to tasks; its parameters are dataclass fields.
-
-    Subclasses have ``_fit(rows)``, and `RealTarget` or `ClassTarget`, which encode the target.
-    """
+    """An estimator whose rows belong to tasks; its subclasses encode targets and have `_fit`."""
 
     task_column: Any = None
     _checks: ClassVar[dict[str, Any]] = {}  # further ones of scikit-learn's validation
@@ -136,10 +133,7 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
 
 
 class RealTarget(TaskRegressor):
-    """Real targets, centred for accuracy and, for quantiles, in units of the noise.
-
-    `_to_user` turns coefficients and intercepts of a fit into public ones; `_center` inverts it.
-    """
+    """Real targets, centred for accuracy and, for quantiles, in units of the noise."""
 
     target_scale_ = 1.0
 
@@ -208,7 +202,7 @@ class LinearModel(TaskEstimator):
         sample_weight: ArrayLike | None = None,
         **options: Any,
     ) -> Self:
-        """Fit a new task near the centre, which stays fixed.
+        """Fit a new task near the centre, as a new estimator; this one is unchanged.
 
         Parameters
         ----------
@@ -218,11 +212,6 @@ class LinearModel(TaskEstimator):
             Its label.
         **options
             Further arguments of `fit`, such as ``sample_offset``.
-
-        Returns
-        -------
-        estimator
-            A new estimator with this task and the same centre; this one is unchanged.
         """
         check_is_fitted(self)
         features, _ = separate_labels(X, None, self.task_column)
@@ -280,11 +269,9 @@ class LinearModel(TaskEstimator):
         self.n_tasks_fitted_ = int(np.count_nonzero(statistics.counts))
 
     def _family(self) -> Any:
-        """Distribution of the encoded targets."""
         return family_of(vars(self))
 
     def _scaling_of(self, data: Data) -> Scaling:
-        """Pooled statistics of the features."""
         center = self.standardize and self.fit_intercept
         if isinstance(data, Statistics):
             return data.scaling(center=center, scale=self.standardize)
@@ -303,7 +290,6 @@ class LinearModel(TaskEstimator):
         return np.asarray(center.ravel())
 
     def _store_models(self, scaling: Scaling, thetas: Array, center: Array) -> None:
-        """Write coefficients and intercepts for the features as given."""
         self.feature_mean_, self.feature_scale_ = scaling.mean, scaling.scale
         everyone = np.vstack([thetas, center])
         matrices = everyone.reshape(len(everyone), -1, self._family().n_scores)

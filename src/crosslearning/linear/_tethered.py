@@ -82,7 +82,6 @@ class CrossLinearModel(LinearModel):
         return self._losses(data, scaling).with_ridge(alpha).in_variables(self.metric_)
 
     def _fit_scaled(self, data: Data, scaling: Scaling) -> None:
-        """Solve, and write the fitted attributes."""
         problem = self._problem(data, scaling, self._knobs()[0])
         coupling = problem.coupling(*self._knobs()[1:])
         solution = problem.fit(coupling)
@@ -155,7 +154,6 @@ class CrossLinearModel(LinearModel):
         coupling: BlockTethers,
         solution: ConvexSolution,
     ) -> None:
-        """Write the fitted attributes."""
         models = solution.thetas, solution.center
         if self.metric_ is not None:
             models = models[0] @ self.metric_.T, self.metric_ @ models[1]

@@ -229,7 +229,6 @@ class CrossBayesianGLM(BayesianRegression):
         return self
 
     def _measure(self) -> Callable[..., float]:
-        """Return R² or, for a quantile, D² of the pinball loss."""
         if self.family != "quantile":
             return super()._measure()
         from sklearn.metrics import d2_pinball_score
@@ -395,11 +394,7 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
 
 
 def grades_of(y: Any) -> NDArray[Any]:
-    """Return the distinct grades in their order: that of an ordered Categorical, or of numbers.
-
-    >>> grades_of(pd.Categorical(["low", "high"], ["low", "high"], ordered=True)).tolist()
-    ['low', 'high']
-    """
+    """Return the distinct grades in their order: that of an ordered Categorical, or of numbers."""
     dtype = getattr(y, "dtype", None)
     if isinstance(dtype, pd.CategoricalDtype) and dtype.ordered:
         return np.asarray(pd.Categorical(y).remove_unused_categories().categories)

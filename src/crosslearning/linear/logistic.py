@@ -92,10 +92,8 @@ class CrossLogisticRegressionCV(_LogisticTarget, CrossLinearModelCV):
     _default_score = "neg_log_loss"
 
     def _predicted(self, scores: Array) -> Predicted:
-        """Return classes and their probabilities, given linear scores."""
         logs = np.asarray(log_softmax(scores @ contrasts(len(self.classes_)).T, axis=1))
         return Predicted(self._decoded(logs.argmax(axis=1)), self.classes_, np.exp(logs))
 
     def _decoded(self, y: Indices) -> NDArray[Any]:
-        """Return classes as given."""
         return np.asarray(self.classes_[y])

@@ -200,9 +200,7 @@ class CrossRidgeCV(_RidgeTarget, CrossLinearModelCV):
         return super()._fold_scorer(rows, models)
 
     def _predicted(self, scores: Array) -> Predicted:
-        """Return targets, given linear scores."""
         return Predicted(self._decoded(scores[:, 0]))
 
     def _decoded(self, y: Array) -> Array:
-        """Return targets as given."""
         return y + self.target_mean_

@@ -124,7 +124,7 @@ class SplineFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         array, weights = array[weights > 0], weights[weights > 0]
         scaling = Scaling.of(array, weights, center=True, scale=True)
         self.mean_, self.scale_ = scaling.mean, scaling.scale
-        Z = self._standardised(array)
+        Z = scaling.columns(array, intercept=False)
         enough = [j for j, z in enumerate(array.T) if len(np.unique(z)) >= self.min_distinct]
         made = (_curves_of(j, Z[:, j], weights, self.n_knots) for j in enough)
         self.curves_ = [curves for curves in made if curves is not None]
@@ -137,7 +137,8 @@ class SplineFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def transform(self, X: ArrayLike) -> Array:
         """Return standardised columns and spline terms, shape (n_rows, n_features_out)."""
         check_is_fitted(self)
-        Z = self._standardised(validate_data(self, X, reset=False, dtype=np.float64))
+        array = validate_data(self, X, reset=False, dtype=np.float64)
+        Z = Scaling(self.mean_, self.scale_).columns(array, intercept=False)
         return np.column_stack([Z, *(curves(Z[:, curves.column]) for curves in self.curves_)])
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
@@ -150,6 +151,3 @@ class SplineFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             for k in range(curves.coef.shape[2])
         ]
         return np.append(names, np.asarray(curved, dtype=object))
-
-    def _standardised(self, array: Array) -> Array:
-        return np.asarray((array - self.mean_) / self.scale_)

@@ -138,7 +138,6 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
         return pd.DataFrame(X, columns=_check_feature_names_in(self, None))
 
     def _columns(self, X: Array, stacked: Array) -> Array:
-        """Features of the final estimator."""
         scaled = self.trusted_ * (stacked - self.stacked_mean_) / self.stacked_scale_
         return np.hstack([self.features_.transform(X), scaled]) if self.passthrough else scaled
 
@@ -155,7 +154,6 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
         return clone(final).set_params(**{name: ours[name] for name in ours if name in parameters})
 
     def _prepared(self, X: Any, tasks: Any) -> tuple[Array, Any]:
-        """Columns for the final estimator, and the labels."""
         check_is_fitted(self, "final_estimator_")
         array, _, labels = self._check_new_rows(X, tasks)
         predictions = [getattr(m, self._method)(self._frame(array)) for m in self.estimators_]

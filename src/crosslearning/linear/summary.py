@@ -14,7 +14,6 @@ from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from crosslearning.convex.evidence.posterior import VarianceLaw
-from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.tasks.estimators import CENTER
 from crosslearning.tether import Array, Indices
 
@@ -82,10 +81,9 @@ class Inference:
     epsilon_: Any
     epsilon_max_: Any
     _gains: Any  # of the units of each level, tasks first
-    _statistics: Statistics | None
 
     def summary(self: Any, *, coverage: float = 0.95) -> Summary:
-        """Summarise the centre and the differences between tasks.
+        """Summarise the centre and the differences between tasks, as a table that prints.
 
         Standard errors are posterior standard deviations at the learned variances. Intervals of
         standard deviations between tasks take their estimates for multiples of chi-squared
@@ -97,11 +95,6 @@ class Inference:
         ----------
         coverage : float, default=0.95
             Probability of the intervals.
-
-        Returns
-        -------
-        Summary
-            Prints as a table; its `frame` is a data frame.
         """
         self._check_inference(coverage)
         directions = self._user_directions()

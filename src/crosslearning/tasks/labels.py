@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from numbers import Number
 from typing import Any
 
@@ -175,7 +175,6 @@ def _ordered(labels: list[Any], ranks: NDArray[np.intp] | None) -> tuple[Hashabl
 
 
 def _native(label: Any) -> Hashable:
-    """Convert a NumPy scalar to a Python object."""
     if isinstance(label, np.datetime64 | np.timedelta64):
         label = pd.Series([label])[0]
     return label.item() if isinstance(label, np.generic) else label  # type: ignore[no-any-return]
@@ -266,11 +265,7 @@ def _numbered(depth: int) -> list[str]:
 
 
 def paths_of(tasks: Any, n_rows: int) -> Paths:
-    """Return the labels of each row, outermost first, as a tuple.
-
-    >>> paths_of(pd.DataFrame({"district": ["n", "s"], "school": [1, 1]}), 2)
-    [('n', 1), ('s', 1)]
-    """
+    """Return the labels of each row, outermost first, as a tuple such as ("north", 12)."""
     frame, columns = pd.DataFrame(tasks), []
     for k in range(frame.shape[1]):
         codes, labels, _ = factorize(check_tasks(frame.iloc[:, k], n_rows), "tasks")
@@ -282,10 +277,6 @@ def paths_like(tasks: Any, n_rows: int, names: Sequence[str], fitted: Paths) -> 
     """Return the paths of rows with the levels of a fit, whose columns have these names.
 
     Labels are columns, or a tuple per row. Columns of a frame are matched by name.
-
-    >>> frame = pd.DataFrame({"school": [1], "district": ["n"]})
-    >>> paths_like(frame, 1, ["district", "school"], [("n", 1), ("s", 1)])
-    [('n', 1)]
     """
     frame = _columns_like(tasks, list(names))
     paths = paths_of(frame, n_rows)
@@ -325,11 +316,7 @@ def groups_of(tasks: Paths) -> list[Paths]:
 
 
 def parents_of(tasks: Paths, groups: list[Paths]) -> tuple[NDArray[np.intp], ...]:
-    """Return the number of the group of each task, of the parent of each group, and so on up.
-
-    >>> parents_of([("n", 1), ("n", 2), ("s", 1)], [[("n",), ("s",)]])
-    (array([0, 0, 1]), array([0, 0]))
-    """
+    """Return the number of the group of each task, of the parent of each group, and so on up."""
     levels: list[Paths] = [tasks, *reversed(groups), [()]]
     parents = []
     for units, above in pairwise(levels):
@@ -339,16 +326,8 @@ def parents_of(tasks: Paths, groups: list[Paths]) -> tuple[NDArray[np.intp], ...
 
 
 def codes_of(paths: Paths, tasks: Paths, groups: list[Paths]) -> NDArray[np.int64]:
-    """Return the number of each row's task, else that of its smallest known group, else -1.
-
-    Groups are numbered after the tasks, outermost first.
-    """
-    codes = TaskIndex(tuple(tasks)).encode(paths)
-    start = len(tasks) + sum(map(len, groups))
-    for level in range(len(groups), 0, -1):
-        start -= len(groups[level - 1])
-        new = np.flatnonzero(codes < 0)
-        index = TaskIndex(tuple(groups[level - 1]))
-        group = index.encode([paths[row][:level] for row in new])
-        codes[new] = np.where(group < 0, -1, start + group)
-    return codes
+    """Return each row's task, else its smallest known group, numbered after the tasks, else -1."""
+    units = {path: code for code, path in enumerate(chain(tasks, *groups))}
+    depths = range(len(groups) + 1, 0, -1)
+    codes = {path: [units[path[:d]] for d in depths if path[:d] in units] for path in set(paths)}
+    return np.array([(codes[path] or [-1])[0] for path in paths], dtype=np.int64)

@@ -18,12 +18,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import digamma, gammaln
 
-from crosslearning.convex.evidence.marginal import (
-    Hierarchy,
-    Marginal,
-    roots_of_levels,
-    row_factors,
-)
+from crosslearning.convex.evidence.marginal import Hierarchy, Marginal, roots_of_levels, row_factors
 from crosslearning.convex.evidence.point import EvidencePoint
 from crosslearning.convex.evidence.posterior import EvidenceFit
 from crosslearning.convex.evidence.search import Optimum, Search, SearchOptions
@@ -59,13 +54,11 @@ class GaussianData:
 
     @cached_property
     def n_rows(self) -> int:
-        """Number of rows."""
         return int(self.moments.counts.sum())
 
     def search(
         self, options: SearchOptions, start: Optimum[EvidencePoint] | None = None
     ) -> Search[EvidencePoint]:
-        """Return the search for the variances, from those of an earlier one if there is one."""
         squares = np.einsum("njj->j", self.moments.products)[:-1]
         return Search(
             self.at,
@@ -79,10 +72,7 @@ class GaussianData:
         )
 
     def at(self, root: Array, ratio: Array | float) -> EvidencePoint:
-        """Evaluate at Σ = σ² root rootᵀ and τ² = σ² ratio, for all columns or for each.
-
-        Roots of several levels are diagonal and follow one another. The noise is the best one.
-        """
+        """Evaluate at Σ = σ² root rootᵀ, all τ² = σ² ratio, and the best σ²."""
         precision = np.where(self.flat, 0.0, np.divide(1.0, ratio))
         marginal = Marginal(
             products=self.moments.products,
@@ -133,43 +123,15 @@ def evidence_fit(
 ) -> EvidenceFit:
     """Fit the hierarchical Gaussian model from the sums of products of each task.
 
-    Parameters
-    ----------
-    moments : Moments
-        As from :meth:`Statistics.moments`.
-    covariance : {"auto", "block", "diagonal", "full", "levels", "pooled", "separate"}
-        Structure of Σ: a variance for each block of coefficients and one for intercepts; one for
-        each column; or a full matrix, shrunk towards its diagonal. "auto" compares the log evidence
-        minus ½ log(number of tasks) per parameter (BIC, with tasks as the sample), and takes a
-        richer structure if that is higher by 1, below which a difference is "not worth more than a
-        bare mention" (Kass and Raftery, 1995); with many tasks, it uses a sample. The others are
-        baselines: tasks that differ only in intercepts, one model for all, and models that share
-        only the size of their coefficients.
-    groups : Hierarchy, optional
-        Groups within groups, whose covariances are diagonal at each level. Every evaluation takes
-        little more than one without them, since all but the first level have few units.
-    blocks : array of int of shape (n_columns,), optional
-        Block of each column, from 0, one by default; each has its own τ².
-    flat_center : bool
-        Whether τ² is infinite (restricted maximum likelihood).
-    learn_from : int, optional
-        Largest number of evenly spaced tasks from which variances are learned, all by default.
-    tol, max_iter
-        Gain in log evidence that ends the search, and largest number of evaluations. Each of 5 to
-        20 takes O(N p³) operations for N tasks and p columns, or O(N m p²) if no task has more rows
-        m than half the columns. A variance whose optimum is at 0 is exactly 0.
+    Options are those of `CrossBayesianRidge`. "auto" compares the log evidence minus ½ log(number
+    of tasks) per parameter (BIC, with tasks as the sample), and takes a richer structure if that is
+    higher by 1, below which a difference is "not worth more than a bare mention" (Kass and Raftery,
+    1995). Covariances of `groups` are diagonal. A `flat_center` has an infinite τ² (restricted
+    maximum likelihood). Variances are learned from `learn_from` evenly spaced tasks, or from all.
 
-    Examples
-    --------
-    >>> from crosslearning.convex.sums.statistics import Statistics
-    >>> rng = np.random.default_rng(0)
-    >>> tasks = np.repeat(np.arange(500), 10)
-    >>> X = rng.normal(size=(5000, 1))
-    >>> y = X[:, 0] + 2.0 * rng.normal(size=500)[tasks] + rng.normal(size=5000)
-    >>> statistics = Statistics.of(X, y, tasks)
-    >>> fit = evidence_fit(statistics.moments(statistics.scaling()))
-    >>> np.sqrt(np.diagonal(fit.task_covariance)).round(1)
-    array([0., 2.])
+    Each of 5 to 20 evaluations takes O(N p³) operations for N tasks and p columns, or O(N m p²) if
+    no task has more rows m than half the columns, and little more with groups. A variance whose
+    optimum is at 0 is exactly 0.
     """
     options = SearchOptions(covariance, blocks, tol, max_iter)
     check_covariance(options, groups)
@@ -207,14 +169,13 @@ def check_covariance(options: SearchOptions, groups: Hierarchy | None = None) ->
 
 
 def robust_fit(
-    rows: GLMRows,
-    family: Student,
-    options: SearchOptions,
-    groups: Hierarchy | None = None,
+    rows: GLMRows, family: Student, options: SearchOptions, groups: Hierarchy | None = None
 ) -> Optimum[EvidencePoint]:
     """Fit rows with real targets and Student noise, with the bound as evidence."""
-    used = rows.weights > 0
-    squares, bound = _robust_squares(rows.y - rows.offset[:, 0]), -np.inf
+    used, y, bound = rows.weights > 0, rows.y - rows.offset[:, 0], -np.inf
+    deviations = np.abs(y - np.median(y))
+    unit = _NORMAL * np.median(deviations)  # to begin with
+    squares = (deviations / unit) ** 2 if unit > 0 else np.ones(len(y))
     last: Optimum[EvidencePoint] | None = None
     for n in range(_MAX_ROUNDS):
         data = GaussianData.of(rows.moments(family.precisions(squares)), groups)
@@ -230,13 +191,6 @@ def robust_fit(
     else:
         optimum = replace(optimum, converged=False)
     return replace(optimum, point=replace(point, value=bound))
-
-
-def _robust_squares(y: Array) -> Array:
-    """Squared deviations from the median in robust units, to begin with."""
-    deviations = np.abs(y - np.median(y))
-    unit = _NORMAL * np.median(deviations)
-    return np.asarray((deviations / unit) ** 2) if unit > 0 else np.ones(len(y))
 
 
 def _charge(df: float, squares: Array) -> Array:

@@ -64,27 +64,20 @@ def laplace_fit(rows: GLMRows, *, groups: Hierarchy | None = None, **options: An
 def approximate(
     optimum: Optimum[LaplacePoint], average: Average, tol: float, added: Array
 ) -> EvidenceFit:
-    """Return the fit at an optimum, with something added to all parameters.
-
-    `average` and `tol` are for :func:`nearest_gaussians`, the posterior of classes and counts.
-    """
+    """Return the fit at an optimum, moved by `added`; `average` is for posteriors of `AVERAGED`."""
     family, marginal = optimum.point.data.rows.family, optimum.point.marginal
     fit = optimum.fit(family).shifted(added)
     if not isinstance(family, AVERAGED):
         return fit
     return replace(
-        fit,
-        averaged=lambda: Posterior.of(nearest_gaussians(marginal, average, tol)).shifted(added),
+        fit, averaged=lambda: Posterior.of(nearest_gaussians(marginal, average, tol)).shifted(added)
     )
 
 
 def _settled(
     rows: GLMRows, options: SearchOptions, groups: Hierarchy | None
 ) -> tuple[Optimum[LaplacePoint], GLMRows]:
-    """Search for the variances, and for the dispersion of a family that has one, in turn.
-
-    Also returns the rows with the shape that the family has learned.
-    """
+    """Learn variances, and dispersion and shape, in turn; also return rows with the shape."""
     data = LaplaceData.of(rows, groups)
     data.begin()
     search = data.search(options)
@@ -99,16 +92,13 @@ def _settled(
 
 
 def nearest_gaussians(marginal: Marginal, average: Average, tol: float = 1e-6) -> Marginal:
-    """Step from the mode towards averaged products until the means stay.
-
-    That is, until none moves by more than 0.01 standard deviations, or 10 √tol. Steps go half the
-    way: where classes are separable, all of it would overshoot.
-    """
+    """Step from the mode towards averaged products until no mean moves by 0.01 sds, or 10 √tol."""
     close = max(_CLOSE, 10.0 * tol**0.5)
     for _ in range(_AVERAGING_ROUNDS):
         check_deadline()
         before = marginal.means[0]
         averaged = average(before, marginal.task_posteriors[0])
+        # Half the way: where classes are separable, all of it would overshoot.
         marginal = replace(marginal, products=0.5 * (marginal.products + averaged))
         variances = np.einsum("njj->nj", marginal.task_posteriors[0])
         if np.all((marginal.means[0] - before) ** 2 <= close**2 * variances):
@@ -123,10 +113,7 @@ def _average(rows: GLMRows, dispersion: float) -> Average:
 def new_tasks(
     rows: GLMRows, center: Array, covariance: Array, noise: float
 ) -> tuple[Posterior, Posterior]:
-    """Posteriors of tasks that were not in a fit: around the mode, and averaged if that differs.
-
-    `covariance` is that of such a task: between tasks, plus that of the centre.
-    """
+    """Posteriors of tasks that were not in a fit: around the mode, and averaged if that differs."""
     rows = replace(rows, offset=rows.offset + rows.X @ center.reshape(rows.X.shape[1], -1))
     root, known = symmetric_root(covariance), np.full(rows.n_parameters, np.inf)
 

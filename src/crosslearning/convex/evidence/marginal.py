@@ -68,22 +68,16 @@ def task_covariances(products: Array, root: Array, center: Array) -> tuple[Array
 
 @dataclass(frozen=True, eq=False)
 class Center:
-    """Posterior of the centre: mean, and covariance in units of the noise, where determined.
-
-    `log_det` is that of its inverse; `n_flat` directions are determined by the rows alone.
-    """
+    """Posterior of the centre: mean, and covariance in units of the noise, where determined."""
 
     beta: Array
     covariance: Array
-    log_det: float
-    n_flat: int
+    log_det: float  # of the inverse
+    n_flat: int  # directions that the rows alone determine
 
     @classmethod
     def of(cls, total: Array, precision: Array) -> Center:
-        """Combine the summed information of the tasks with that of the prior.
-
-        Precisions are all infinite (the centre is known, and 0) or all finite.
-        """
+        """Combine tasks and prior; if precisions are infinite, all are, and the centre is 0."""
         p = len(precision)
         if np.isinf(precision).any():
             return cls(np.zeros(p), np.zeros((p, p)), 0.0, 0)
@@ -114,7 +108,6 @@ class Level:
 
     @property
     def log_dets(self) -> Array:
-        """Log det(I + A S) of each unit."""
         return self._solved[1]
 
     @cached_property
@@ -214,10 +207,7 @@ class ThinLevel(Level):
 
 
 def row_factors(products: Array, n_rows: int) -> Array:
-    """At most `n_rows` rows with the given products, by a pivoted Cholesky factorisation.
-
-    O(p m²) operations for each task, where a factorisation of all columns takes O(p³).
-    """
+    """At most `n_rows` rows with given products, by pivoted Cholesky: O(p m²) for each task."""
     factors = np.zeros((len(products), n_rows, products.shape[1]))
     for factor, product in zip(factors, products, strict=True):
         unit = np.sqrt(np.diagonal(product))
@@ -237,7 +227,6 @@ class Hierarchy:
 
     @classmethod
     def flat(cls, n_tasks: int) -> Hierarchy:
-        """Tasks of one level."""
         return cls((np.zeros(n_tasks, dtype=np.intp),))
 
     @property
@@ -262,16 +251,9 @@ class Marginal:
     """Posterior of centre and units, given a root of S of each level, tasks first.
 
     Everything is in units of the noise; `precision` is that of the centre's prior. Units may have
-    `shares` of S, and tasks of few rows `factors`.
-
-    Attributes
-    ----------
-    levels, information : list
-        Levels, tasks first; W of their units, sums of which are the products of the level above.
-    total, log_det : array, float
-        Sum of the information of the last level, and of log det(I + A S) over all units.
-    center : Center
-        Posterior of the centre.
+    `shares` of S, and tasks of few rows `factors`. The `information` W of the units of a level adds
+    up to the products of the level above; `total` is the sum of the last, and `log_det` that of
+    log det(I + A S) over all units.
     """
 
     products: Array
@@ -342,10 +324,7 @@ class Marginal:
 
     @cached_property
     def group_posteriors(self) -> list[tuple[Array, Array]]:
-        """Covariances and I - V A of the units of each level but the first and, last, the centre's.
-
-        The latter tell how much a unit follows its parent.
-        """
+        """Covariances, and I - V A, of the groups of each level and, last, of the centre."""
         center = self.center.covariance[None]
         posteriors = [(center, np.eye(center.shape[1])[None])]
         for level in range(len(self.roots) - 1, 0, -1):
@@ -366,10 +345,7 @@ class Marginal:
         return covariances[0] if one else covariances[self.hierarchy.parents[level][part]]
 
     def average_information(self, vectors: Callable[[slice], Array], n_vectors: int) -> Array:
-        """Return uᵀXᵀPXu for vectors u of tasks, (tasks, parameters, vectors), some at a time.
-
-        P is the inverse of the covariance of all targets, centre and its prior included.
-        """
+        """uᵀXᵀPXu, where P is the inverse of the covariance of all targets; u: (tasks, p, n)."""
         p, parents = len(self.precision), self.hierarchy.parents[0]
         n_parents = [*self.hierarchy.sizes[1:], 1][0]
         D, B = np.zeros((n_parents, n_vectors, n_vectors)), np.zeros((n_parents, p, n_vectors))

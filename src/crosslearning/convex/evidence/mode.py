@@ -27,12 +27,9 @@ _SETTLED, _SHAPE_SETTLED = 1e-4, 1e-3  # last changes of the dispersion and of a
 
 
 class Mode(NamedTuple):
-    """The most likely parameters, and their density.
+    """The most likely parameters, and their density."""
 
-    `position` holds the centre and the offsets of the units of each level, in roots of S.
-    """
-
-    position: list[Array]
+    position: list[Array]  # of the centre, and offsets of each level in roots of S
     thetas: Array
     value: float
 
@@ -50,10 +47,7 @@ class LaplaceData:
 
     @classmethod
     def of(
-        cls,
-        rows: GLMRows | Expansion,
-        groups: Hierarchy | None = None,
-        dispersion: float = 1.0,
+        cls, rows: GLMRows | Expansion, groups: Hierarchy | None = None, dispersion: float = 1.0
     ) -> Self:
         """Find the intercepts, which are last."""
         p = rows.n_parameters
@@ -63,7 +57,6 @@ class LaplaceData:
     def search(
         self, options: SearchOptions, start: Optimum[LaplacePoint] | None = None
     ) -> Search[LaplacePoint]:
-        """Return the search for variances, from those of an earlier one if there is one."""
         rows, at_zero = self.rows, self.rows.at_zero
         return Search(
             self.at,
@@ -110,10 +103,7 @@ class LaplaceData:
         self.least = _LEAST_SHARE * self.dispersion
 
     def settled(self, optimum: Optimum[LaplacePoint], ratio: Array) -> bool:
-        """Learn the dispersion, and the shape by evidence; return whether both hardly change.
-
-        `ratio` holds t of each parameter.
-        """
+        """Learn dispersion and, by evidence, shape; return whether both hardly change."""
         before, rows, last = self.dispersion, cast("GLMRows", self.rows), self.last
         self.dispersion = self.pearson(optimum.point.thetas, optimum.point.n_effective)
         family = rows.family
@@ -149,7 +139,9 @@ class LaplaceData:
             mode = max(mode, last, key=lambda mode: mode.value)
         for _ in range(_MAX_STEPS):
             check_deadline()
-            end, before = self._newton(mode, roots, precision), mode
+            marginal, before = self._marginal(mode.thetas, roots, precision), mode
+            steps = zip(marginal.residuals, roots, strict=True)
+            end = [marginal.center.beta, *(times(g, root.T) for g, root in steps)]
             for size in 0.5 ** np.arange(_MAX_HALVINGS):
                 pairs = zip(before.position, end, strict=True)
                 trial = self._mode([a + size * (b - a) for a, b in pairs], roots, precision)
@@ -159,12 +151,6 @@ class LaplaceData:
             if mode.value - before.value <= _SMALL * max(1.0, 1e-3 * abs(mode.value)):
                 break
         return mode, self._marginal(mode.thetas, roots, precision)
-
-    def _newton(self, mode: Mode, roots: list[Array], precision: Array) -> list[Array]:
-        """Position to which an undamped step leads."""
-        marginal = self._marginal(mode.thetas, roots, precision)
-        offsets = zip(marginal.residuals, roots, strict=True)
-        return [marginal.center.beta, *(times(g, root.T) for g, root in offsets)]
 
     def _mode(self, position: list[Array], roots: list[Array], precision: Array) -> Mode:
         """Add the log density of targets and parameters, but for the priors' normalisation."""

@@ -37,11 +37,7 @@ def laplace_passes(
     intercept: bool,
     learn_from: int | None = None,
 ) -> tuple[EvidenceFit, Expansion, Pass]:
-    """Fit as :func:`laplace_fit` does, from 10 to 20 passes; also returns the last one.
-
-    `passed` sums all rows at the parameters of a pass, and `statistics` are those of the rows. With
-    `learn_from`, variances are learned from at most that many evenly spaced tasks.
-    """
+    """Fit as :func:`laplace_fit` does, from 10 to 20 passes; also returns the last one."""
     start, shift = _start(passed, statistics, scaling, family, intercept=intercept)
     q, p = family.n_scores, start.thetas.shape[1]
     added = np.append(np.zeros(p - q * intercept), shift[: q * intercept])
@@ -112,11 +108,7 @@ class _PassData(LaplaceData):
 
 
 class _Climb:
-    """Parameters and variances on their way up.
-
-    `damping` shortens the steps of tasks whose last one went too far, and variances are learned
-    from the tasks `few`.
-    """
+    """Parameters and variances on their way up; the latter are learned from the tasks `few`."""
 
     expansion: Expansion
     optimum: Optimum[LaplacePoint]
@@ -124,6 +116,7 @@ class _Climb:
     def __init__(self, options: SearchOptions, few: slice, thetas: Array) -> None:
         self.options, self.few, self.thetas = options, few, thetas
         self.structure = "block" if options.covariance == "auto" else options.covariance
+        # Steps of tasks whose last one went too far are shortened.
         self.damping, self.dispersion = np.ones(len(thetas)), 1.0
         self.n_passes, self.n_near, self.converged = 0, 0, False
 

@@ -8,13 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crosslearning.convex.evidence.marginal import (
-    AT_ONCE,
-    Center,
-    Marginal,
-    chunks,
-    symmetric_root,
-)
+from crosslearning.convex.evidence.marginal import AT_ONCE, Center, Marginal, chunks, symmetric_root
 from crosslearning.tether import Array, Flags, Indices
 
 _NO_INFORMATION = 1e-10  # share that rounding may leave
@@ -22,35 +16,29 @@ _MANY = 1000  # tasks whose common uncertainty about the centre is of no account
 
 
 class Sums(NamedTuple):
-    """Sums over the units of a level: of P, its entries squared, those shared with the level above.
+    """Sums over units of P = W - W K W: what each says of its offset from a parent N(., K)."""
 
-    P = W - W K W is what a unit says about its own offset when its parent, of covariance K, is not
-    known. The last two are squares of the entries of W K W, and products of the diagonal of P.
-    """
-
-    linear: Array
-    squared: Array
-    shared: Array
-    explained: Array
-    paired: Array
+    linear: Array  # P
+    squared: Array  # its entries squared,
+    shared: Array  # and those shared with the level above
+    explained: Array  # entries of W K W squared
+    paired: Array  # products of the diagonal of P
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EvidencePoint:
     """Log evidence and its derivatives by S of each level, tasks first, and by t of the centre.
 
-    t is 1 / precision of the centre's prior where `coef`; `noise` is σ², and `n_noise` its degrees
-    of freedom if it is at its best for S and t, else infinite; `dispersion` is σ² too, unless the
-    products are in units of it. Curvatures are summed over groups of variances: `group` holds the
-    number of each parameter's variance of every level, and in the last row that of its t.
+    Curvatures are summed over groups of variances: `group` holds the number of each parameter's
+    variance of every level, and in the last row that of its t.
     """
 
     marginal: Marginal
-    coef: Flags
-    noise: float
-    n_noise: float
+    coef: Flags  # where t is 1 / precision of the centre's prior
+    noise: float  # σ²
+    n_noise: float  # its degrees of freedom if it is at its best for S and t, else infinite
     value: float
-    dispersion: float
+    dispersion: float  # σ² too, unless the products are in units of it
     noiseless: bool = False  # whether σ² is the smallest value distinguishable from 0
 
     @property
@@ -72,7 +60,6 @@ class EvidencePoint:
 
     @cached_property
     def sums(self) -> list[Sums]:
-        """Sums of each level."""
         p, result = len(self.coef), []
         for level, parents in enumerate(self.marginal.hierarchy.parents):
             sums = Sums(*np.zeros((5, p, p)))
@@ -114,11 +101,6 @@ class EvidencePoint:
             result.append(slope)
         return result
 
-    @property
-    def slope_of_variances(self) -> Array:
-        """Derivative by the diagonals of S, level by level."""
-        return np.concatenate([np.diagonal(slope) for slope in self.slopes])
-
     @cached_property
     def slope_of_ratio(self) -> Array:
         """Derivative by each t; 0 for parameters that have none."""
@@ -149,10 +131,7 @@ class EvidencePoint:
         return self._with_best_noise(grouped(K, group), k @ members(group))
 
     def observed(self, group: Indices) -> Array:
-        """Return the observed curvature of one level, which need not be positive; as `expected`.
-
-        That of several is the average of observed and expected curvature (AI-REML).
-        """
+        """Return the observed curvature; its mean with the expected one, of several levels."""
         marginal, n, p = self.marginal, int(group.max()) + 1, len(self.coef)
         j, pull = np.arange(p), self.center.beta * self._prior
         levels = range(len(self.sums))

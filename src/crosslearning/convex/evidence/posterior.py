@@ -113,20 +113,16 @@ class VarianceLaw:
 
 
 class Posterior(NamedTuple):
-    """Means and covariances of the centre, and of the units of each level, tasks first.
-
-    A unit's covariance with its parent, whose covariance is K, is gain K: the gain is I - V A.
-    """
+    """Means and covariances of the centre, and of the units of each level, tasks first."""
 
     center: Array
     center_covariance: Array
     means: list[Array]
     covariances: list[Array]
-    gains: list[Array]
+    gains: list[Array]  # I - V A: times its parent's covariance, that of a unit with its parent
 
     @classmethod
     def of(cls, marginal: Marginal, noise: float = 1.0) -> Posterior:
-        """Solve a quadratic model."""
         center, units = marginal.center, [marginal.task_posteriors, *marginal.group_posteriors[:-1]]
         return cls(
             center.beta,
@@ -137,45 +133,34 @@ class Posterior(NamedTuple):
         )
 
     def shifted(self, by: Array) -> Posterior:
-        """Add to the means."""
         return self._replace(center=self.center + by, means=[means + by for means in self.means])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EvidenceFit:
-    """Variances at the maximum of the evidence, and the posterior; lists go by level, tasks first.
-
-    `noise_variance` is σ², `center_variances` are τ² of each parameter, infinite where the prior is
-    flat, and `level_covariances` Σ of each level. `center` and `means` are those of the posterior
-    (of other families than the Gaussian, modes). `variance_law` tells how well the variances of
-    units are determined, level by level, and `n_iter` is the number of evaluations. `marginal` is
-    the quadratic model there, in units of `unit`, and `averaged` the posterior of families for
-    which that is another.
-    """
+    """Variances at the maximum of the evidence, and posterior; lists go by level, tasks first."""
 
     structure: str
-    noise_variance: float
-    center_variances: Array
-    level_covariances: Array
-    center: Array
-    means: list[Array]
+    noise_variance: float  # σ²
+    center_variances: Array  # τ² of each parameter, infinite where the prior is flat
+    level_covariances: Array  # Σ of each level
+    center: Array  # posterior mean; mode of other families than the Gaussian
+    means: list[Array]  # the same of the units
     log_evidence: float
-    variance_law: VarianceLaw
-    n_iter: int
+    variance_law: VarianceLaw  # how well variances of units are determined, level by level
+    n_iter: int  # evaluations
     status: EvidenceStatus
-    marginal: Marginal
-    unit: float
+    marginal: Marginal  # the quadratic model there,
+    unit: float  # and its unit of variances
     family: Family = field(default_factory=Gaussian)  # with the shape that was learned
-    averaged: Callable[[], Posterior] | None = None
+    averaged: Callable[[], Posterior] | None = None  # of families for which it is another
 
     @property
     def task_covariance(self) -> Array:
-        """Σ of the tasks."""
         return np.asarray(self.level_covariances[0])
 
     @property
     def thetas(self) -> Array:
-        """Parameters of the tasks."""
         return self.means[0]
 
     @cached_property
@@ -187,5 +172,4 @@ class EvidenceFit:
         return posterior._replace(center=self.center, means=self.means)
 
     def shifted(self, by: Array) -> EvidenceFit:
-        """Add to the parameters of centre and units."""
         return replace(self, center=self.center + by, means=[means + by for means in self.means])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -41,14 +41,11 @@ class SearchOptions(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Optimum(Generic[Point]):
-    """The best variances of a structure, and their log evidence less a charge for parameters.
-
-    `root` is that of S, or of the diagonal S of all levels, one after the other.
-    """
+    """The best variances of a structure, and their log evidence less a charge for parameters."""
 
     structure: str
     point: Point
-    root: Array
+    root: Array  # of S, or of the diagonal S of all levels, one after the other
     ratio: Array
     score: float
     n_iter: int
@@ -81,27 +78,22 @@ class Optimum(Generic[Point]):
 class Search(Generic[Point]):
     """A model as a function of the variances S of each level, tasks first, and t of the centre.
 
-    `at` evaluates it at roots of S and the t of each parameter. Begins where a task's own rows and
-    the others' are worth the same, with t of each block that explain a target of variance 1, or at
-    the variances of an earlier search.
-
-    `squares` are sums over the rows for each parameter, `mean_squares` means for each column, 0
-    where the centre has no t, and `columns` tell the column of each parameter. `sizes` are numbers
-    of units of each level; `free` is the variance of intercepts of separate models.
+    Begins where a task's own rows and the others' are worth the same, with t of each block that
+    explain a target of variance 1, or at the variances of an earlier search.
     """
 
     def __init__(
         self,
-        at: Callable[[Array, Array], Point],
+        at: Callable[[Array, Array], Point],  # evaluates it, as in `Structured`
         options: SearchOptions,
         start: Optimum[Point] | None = None,
         *,
-        squares: Array,
-        mean_squares: Array,
-        columns: Indices,
+        squares: Array,  # sums over the rows for each parameter
+        mean_squares: Array,  # of each column, 0 where the centre has no t
+        columns: Indices,  # of each parameter
         intercept: bool,
-        sizes: Array,
-        free: float = FREE,
+        sizes: Array,  # numbers of units of each level
+        free: float = FREE,  # variance of intercepts of separate models
     ) -> None:
         self.at, self.options, self.free, self.squares = at, options, free, squares
         self.columns, self.intercept, self.sizes = columns, intercept, sizes
@@ -126,7 +118,6 @@ class Search(Generic[Point]):
             self.ratio = start.ratio
 
     def run(self, covariance: str) -> Optimum[Point]:
-        """Return the best of a structure, or of all."""
         if covariance != "auto":
             return self._full() if covariance == "full" else self.best(covariance)
         tried = [self.best("block")]
@@ -201,10 +192,8 @@ class Search(Generic[Point]):
         return evaluate, variances, np.append(np.zeros(fixed.size), self.smallest_ratio)
 
     def _equal(self, group: Indices) -> Array:
-        """Return the variance of each group with which a task's rows and the others' weigh alike.
-
-        That of its sum of squares: a column of rounding errors beside others is of no account.
-        """
+        """Variance of each group with which a task's rows and the others' weigh alike."""
+        # Of sums of squares: a column of rounding errors beside others is of no account.
         squares = np.bincount(group, self.squares)
         count = self.sizes[0] * np.bincount(group)
         return np.asarray(np.divide(count, squares, out=0.0 * squares, where=squares > 0))
@@ -248,11 +237,7 @@ class Search(Generic[Point]):
 
 
 def groups(structure: str, columns: Indices, blocks: Indices, *, intercept: bool) -> Indices:
-    """Return the number of each parameter's group, given its column and each column's block.
-
-    "diagonal" has one group per column, else there is one for the coefficients of each block and
-    one for the intercepts, which are those of the last column.
-    """
+    """Return each parameter's group: its column, or its column's block, with intercepts apart."""
     if structure == "diagonal":
         return columns
     block = blocks[columns]
@@ -262,17 +247,12 @@ def groups(structure: str, columns: Indices, blocks: Indices, *, intercept: bool
 
 @dataclass(frozen=True, eq=False)
 class Structured(Generic[Point]):
-    """The log evidence as a function of some variances.
+    """The log evidence as a function of some variances."""
 
-    `variances` are those of groups of parameters, level by level, then variances t of the centre;
-    `group` is as in `EvidencePoint`. What is `fixed` may not move. `at` evaluates the model at the
-    roots of all S, one after the other, and the t of each parameter.
-    """
-
-    variances: Array
-    fixed: Flags
-    group: Indices
-    at: Callable[[Array, Array], Point]
+    variances: Array  # of groups of parameters, level by level, then variances t of the centre
+    fixed: Flags  # which of these may not move
+    group: Indices  # as in `EvidencePoint`
+    at: Callable[[Array, Array], Point]  # model at roots of all S in a row and t of each parameter
 
     @cached_property
     def point(self) -> Point:
@@ -281,10 +261,7 @@ class Structured(Generic[Point]):
 
     @property
     def value(self) -> float:
-        """The log evidence, minus infinity where variances are too large for the digits there are.
-
-        They grow without end if rows leave no noise.
-        """
+        """The log evidence; minus infinity where rows leave no noise and S grows without end."""
         try:
             return self.point.value
         except np.linalg.LinAlgError:
@@ -292,7 +269,8 @@ class Structured(Generic[Point]):
 
     @cached_property
     def slope(self) -> Array:
-        each = np.append(self.point.slope_of_variances, self.point.slope_of_ratio)
+        slopes = map(np.diagonal, self.point.slopes)
+        each = np.concatenate([*slopes, self.point.slope_of_ratio])
         slope = np.bincount(self.group.ravel(), each, len(self.variances))
         return np.where(self.fixed, 0.0, slope)
 
@@ -401,13 +379,11 @@ def full_covariance(search: Search[Point], start: Optimum[Point]) -> tuple[Array
     """
     variances, ratio, group = start.root**2, start.ratio, search.blocks[search.columns]
     free = np.flatnonzero(variances > 0)
-    n = len(free)
+    n, deviations = len(free), np.sqrt(variances[free])
     if not n:
         return start.root, ratio, 0, True
     rows, columns = np.tril_indices(n)
-    on_diagonal = rows == columns
-    deviations = np.sqrt(variances[free])
-    strength = n + 1.0
+    on_diagonal, strength = rows == columns, n + 1.0
 
     def unpacked(x: Array) -> tuple[Array, Array]:
         factor = np.zeros((n, n))
@@ -433,15 +409,10 @@ def full_covariance(search: Search[Point], start: Optimum[Point]) -> tuple[Array
         return -(point.value + prior), -np.append(slope, by_ratio)
 
     x = np.append(np.zeros(len(rows)), np.log(ratio))
-    tol, max_iter = search.options.tol, search.options.max_iter
+    options = search.options
+    limits: Any = {"maxiter": options.max_iter, "gtol": 1e3 * options.tol, "ftol": 1e-12}
     try:
-        best = minimize(
-            negative,
-            x,
-            jac=True,
-            method="L-BFGS-B",
-            options={"maxiter": max_iter, "ftol": 1e-12, "gtol": 1e3 * tol},
-        )
+        best = minimize(negative, x, jac=True, method="L-BFGS-B", options=limits)
     except np.linalg.LinAlgError:  # rows leave no noise, and S grows beyond rounding
         return start.root, ratio, 1, True
     ratio = np.exp(best.x[len(rows) :])

@@ -26,8 +26,7 @@ from crosslearning.tether import Array
 __all__ = [
     "AVERAGED", "FAMILIES", "LEARNED", "REGISTRY", "Bernoulli", "Family", "Gamma", "Gaussian",
     "Multinomial", "NegativeBinomial", "OneScore", "Ordinal", "Poisson", "Quantile", "Student",
-    "Tweedie", "contrasts", "family_of", "family_of_classes", "family_of_numbers",
-    "recognised_family",
+    "Tweedie", "contrasts", "family_of", "recognised_family",
 ]  # fmt: skip
 
 AVERAGED = Bernoulli, Multinomial, Ordinal, Poisson  # posteriors of these are averaged
@@ -48,11 +47,7 @@ LEARNED = [name for family in _ALL for name in family.learned()]
 
 
 def recognised_family(y: Array) -> tuple[str, str]:
-    """Return the name of the family that numbers look like, and why.
-
-    >>> recognised_family(np.array([0.0, 1.0, 1.0, 0.0, 2.0, 7.0]))
-    ('poisson', 'counts: whole numbers from 0, more small than large')
-    """
+    """Return the name of the family that numbers look like, and why."""
     for name, family in REGISTRY.items():
         if why := family.recognised(y):
             return name, why
@@ -60,20 +55,11 @@ def recognised_family(y: Array) -> tuple[str, str]:
     return "gaussian", "whole numbers" if whole else "numbers with decimals"
 
 
-def family_of_numbers(attributes: Mapping[str, Any]) -> OneScore:
-    """Distribution of numeric targets, from a name in `FAMILIES`, ``family``, and its parameter."""
-    return REGISTRY[attributes.get("family", "gaussian")].of(attributes)
-
-
-def family_of_classes(n_classes: int) -> Bernoulli | Multinomial:
-    """Distribution of a target that is one of several classes."""
-    return Bernoulli() if n_classes == 2 else Multinomial(n_classes)
-
-
 def family_of(attributes: Mapping[str, Any]) -> Family:
     """Distribution of the targets of an estimator with these attributes."""
-    if attributes.get("ordered") and len(attributes["classes_"]) > 2:
-        return Ordinal.of(attributes)
-    if "classes_" in attributes:
-        return family_of_classes(len(attributes["classes_"]))
-    return family_of_numbers(attributes)
+    if "classes_" not in attributes:
+        return REGISTRY[attributes.get("family", "gaussian")].of(attributes)
+    n_classes = len(attributes["classes_"])
+    if n_classes == 2:
+        return Bernoulli()
+    return Ordinal.of(attributes) if attributes.get("ordered") else Multinomial(n_classes)

@@ -17,46 +17,21 @@ MASSES /= MASSES.sum()
 
 
 class Family(ABC):
-    """A distribution of targets given scores, and what others need to know of it.
-
-    Attributes
-    ----------
-    name, words, label : str
-        Name of the family, of the targets that it is for, and of its models if not the name.
-    link : {"identity", "log", "logit"}
-        What the scores are of the mean.
-    parameters : tuple of str
-        Names of the estimator's parameters or fitted attributes that the family takes.
-    has_dispersion, least_dispersion : bool, float
-        Whether the variance has a factor to learn, and its smallest value.
-    quasi : bool
-        Whether the log density lacks terms or a scale, so that evidence is not comparable with that
-        of other families.
-    by_passes : bool
-        Whether it can be fitted by passes over rows that do not fit into memory.
-    boosted : str
-        Objective of LightGBM for boosted trees of such targets.
-    also : tuple of str
-        Names of families that are tried too where this one is recognised.
-    rule : str
-        Which targets are possible.
-    n_scores : int
-        Number of linear predictors.
-    """
+    """A distribution of targets given scores, and what others need to know of it."""
 
     name: ClassVar[str]
-    words: ClassVar[str]
-    label: ClassVar[str] = ""
-    link: ClassVar[str] = "identity"
-    parameters: ClassVar[tuple[str, ...]] = ()
-    has_dispersion: bool = False
-    least_dispersion: float = 0.0
-    quasi: ClassVar[bool] = False
-    by_passes: ClassVar[bool] = False
-    boosted: ClassVar[str] = "regression"
-    also: ClassVar[tuple[str, ...]] = ()
-    n_scores: int = 1
-    rule, _remedy = "at least 0", "Remove it"  # for targets
+    words: ClassVar[str]  # of the targets that it is for
+    label: ClassVar[str] = ""  # of its models, if not the name
+    link: ClassVar[str] = "identity"  # or "log", "logit": what the scores are of the mean
+    parameters: ClassVar[tuple[str, ...]] = ()  # that it takes, or fitted attributes
+    has_dispersion: bool = False  # whether the variance has a factor to learn,
+    least_dispersion: float = 0.0  # and the smallest value of that
+    quasi: ClassVar[bool] = False  # the log density lacks terms or a scale: no evidence to compare
+    by_passes: ClassVar[bool] = False  # over rows that do not fit into memory
+    boosted: ClassVar[str] = "regression"  # objective of LightGBM for such targets
+    also: ClassVar[tuple[str, ...]] = ()  # families that are tried too where it is recognised
+    n_scores: int = 1  # linear predictors
+    rule, _remedy = "at least 0", "Remove it"  # which targets are possible; if others are there
 
     @classmethod
     def of(cls, attributes: Mapping[str, Any]) -> Self:
@@ -83,7 +58,6 @@ class Family(ABC):
         return np.zeros(0)
 
     def with_shape(self, shape: Array) -> Self:  # noqa: ARG002
-        """Return the family with another shape."""
         return self
 
     def check(self, y: Array) -> None:

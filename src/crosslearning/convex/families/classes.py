@@ -109,10 +109,7 @@ class Multinomial(Family):
         return np.ascontiguousarray(np.moveaxis(scores @ self.basis.T, -1, 0))
 
     def predictive(self, scores: Array, covariance: Array) -> Array:
-        """Mean probabilities (rows, classes) of classes whose scores (rows, n_scores) are Gaussian.
-
-        By quasi-Monte Carlo.
-        """
+        """Mean probabilities (rows, classes) under Gaussian scores, by quasi-Monte Carlo."""
         means = np.zeros((self.n_classes, len(scores)))
         for rows, masses, p in _drawn(self.basis, scores, covariance):
             means[:, rows] += np.tensordot(masses, p, 1)
@@ -150,13 +147,11 @@ class Multinomial(Family):
 
 @cache
 def normal_nodes(dimension: int, n_nodes: int) -> tuple[Array, Array]:
-    """Points and masses that stand for a standard normal distribution.
+    """Points and masses that stand for a standard normal distribution, with covariance I.
 
-    Quasi-random nodes in antithetic pairs, with the covariance I.
-
-    A Kronecker sequence with powers of the generalised golden ratio, the root of
-    x^(dimension + 1) = x + 1. Every other point is twice as far out, with less mass, for the sake
-    of improbable classes (importance sampling from a mixture).
+    Antithetic pairs of a Kronecker sequence with powers of the generalised golden ratio, the root
+    of x^(dimension + 1) = x + 1. Every other point is twice as far out, with less mass, for the
+    sake of improbable classes (importance sampling from a mixture).
     """
     ratio = np.roots([1.0, *np.zeros(dimension - 1), -1.0, -1.0]).real.max()
     steps, number = ratio ** -np.arange(1.0, dimension + 1.0), np.arange(n_nodes // 2)
@@ -218,7 +213,6 @@ class Ordinal(Family):
 
     @property
     def n_classes(self) -> int:
-        """Number of classes."""
         return len(self.thresholds) + 1
 
     def begun(self, y: Array, weights: Array) -> Self:

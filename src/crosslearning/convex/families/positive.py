@@ -114,12 +114,9 @@ class Poisson(LogLink):
 
 @dataclass(frozen=True)
 class NegativeBinomial(Poisson):
-    """Counts, log link, with the variance mean + overdispersion · mean²: Poisson with gamma rates.
+    """Counts, log link, variance mean + overdispersion · mean²: Poisson with gamma rates."""
 
-    The overdispersion is learned by evidence.
-    """
-
-    overdispersion: float = 0.5
+    overdispersion: float = 0.5  # learned by evidence
     name, words = "negative-binomial", "overdispersed counts"
     parameters, by_passes = ("overdispersion_",), False
     has_dispersion = quasi = False
@@ -194,12 +191,9 @@ class Gamma(LogLink):
 
 @dataclass(frozen=True)
 class Tweedie(LogLink):
-    """Targets of at least 0, many perhaps exactly 0: sums of a random number of gammas.
+    """Targets of at least 0, many perhaps exactly 0: sums of a random number of gammas."""
 
-    The power lies between 1 (Poisson) and 2 (gamma).
-    """
-
-    power: float = 1.5
+    power: float = 1.5  # between 1 (Poisson) and 2 (gamma)
     name, words, parameters = "tweedie", "amounts, many of them 0", ("power",)
     by_passes = quasi = True
 

@@ -31,18 +31,14 @@ _INNER = 0.5  # accuracy of the smooth problem, in changes of the forces
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SmoothProblem:
-    """Minimise Σ f_i(θ_i) + σ_i e_i(θ_i - c + λ_i / σ_i) over tasks and centre.
-
-    e_i is the envelope of h / σ_i, with σ_i a `strength` in curvatures of the task. The columns
-    of `unseen` are directions in which the centre stays.
-    """
+    """Minimise Σ f_i(θ_i) + σ_i e_i(θ_i - c + λ_i / σ_i); e_i is the envelope of h / σ_i."""
 
     loss: Loss
     coupling: BlockTethers
     forces: Array
     fixed_center: bool
-    unseen: Array
-    strength: float = 1.0
+    unseen: Array  # directions, its columns, in which the centre stays
+    strength: float = 1.0  # σ_i in curvatures of the task
 
     @cached_property
     def sigma(self) -> Array:
@@ -222,10 +218,7 @@ def _visible(point: SmoothPoint, E: Array, step: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class ConvexSolution:
-    """Tasks, centre, forces that the tasks exert on their tethers, and the proof.
-
-    That is the relative residual of the optimality conditions; infinite where it is a start.
-    """
+    """Tasks, centre, forces on the tethers, and the relative residual (infinite at a start)."""
 
     thetas: Array
     center: Array

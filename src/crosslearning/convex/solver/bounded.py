@@ -29,22 +29,18 @@ _LEAST_DAMPING = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Bounded:
-    """Means of the units of each level, tasks first, the centre, and the proof.
-
-    `forces` are those with which units pull at their parents, prior and bound together, in standard
-    deviations.
-    """
+    """Means of the units of each level, tasks first, the centre, and the proof."""
 
     means: list[Array]
     center: Array
-    forces: list[Array]
+    forces: list[Array]  # of units on their parents, prior and bound, in standard deviations
     kkt_residual: float
 
 
 def bounded(
     loss: Loss,
     metric: Metric,
-    precision: Array,
+    precision: Array,  # of the prior of the centre
     epsilon: float,
     thetas: Array,
     center: Array,
@@ -52,10 +48,7 @@ def bounded(
     tol: float,
     max_iter: int,
 ) -> Bounded:
-    """Solve from the mode of the posterior, or certify it if it keeps within the bound.
-
-    `metric` is that of the tasks' covariance, `precision` that of the centre's prior.
-    """
+    """Solve from the mode of the posterior, or certify it if it keeps within the bound."""
     n_tasks = len(thetas)
     problem = _problem(loss.with_prior(precision).in_variables(metric.matrix), tol, max_iter)
     # The prior is the loss of one more task, which is tied to the centre.

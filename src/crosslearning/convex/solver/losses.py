@@ -14,18 +14,14 @@ from crosslearning.tether import Array
 
 @dataclass(frozen=True, eq=False)
 class Quadratic:
-    """f_i(θ) = ½ θᵀA_iθ - b_iᵀθ + k_i: least squares, perhaps with a ridge term.
+    """f_i(θ) = ½ θᵀA_iθ - b_iᵀθ + k_i: least squares, perhaps with a ridge term."""
 
-    `A`, `b` and `constant` have the shapes (N, P, P), (N, P) and (N,).
-    """
-
-    A: Array
-    b: Array
-    constant: Array
+    A: Array  # (N, P, P)
+    b: Array  # (N, P)
+    constant: Array  # (N,)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of tasks and number of parameters."""
         n_tasks, n_parameters = self.b.shape
         return n_tasks, n_parameters
 
@@ -40,20 +36,16 @@ class Quadratic:
         return float(np.sqrt(2.0 * _traces(self.A) * self.constant).max()) or 1.0
 
     def value(self, thetas: Array) -> Array:
-        """f_i(θ_i), shape (N,)."""
         slopes = 0.5 * times_each(self.A, thetas) - self.b
         return np.asarray(self.constant + np.einsum("np,np->n", slopes, thetas))
 
     def gradient(self, thetas: Array) -> Array:
-        """∇f_i(θ_i), shape (N, P)."""
         return times_each(self.A, thetas) - self.b
 
     def hessian(self, thetas: Array) -> Array:  # noqa: ARG002
-        """∇²f_i(θ_i), shape (N, P, P)."""
         return self.A
 
     def pooled(self) -> Quadratic:
-        """Return the sum of the losses as the loss of a single task."""
         return Quadratic(
             *(part.sum(axis=0, keepdims=True) for part in (self.A, self.b, self.constant))
         )
@@ -74,14 +66,11 @@ class Quadratic:
 
 @dataclass(frozen=True, eq=False)
 class FamilyLoss:
-    """f_i(u) = -Σ_rows weight · log density + ½ Σ_j ridge_ij θ_j², where θ = matrix u.
-
-    `ridge` has the shape (N, P); without a matrix θ is u. Methods are those of `Quadratic`.
-    """
+    """f_i(u) = -Σ_rows weight · log density + ½ Σ_j ridge_ij θ_j² of θ = u, or matrix u."""
 
     rows: GLMRows
     dispersion: float = 1.0
-    ridge: Array | float = 0.0
+    ridge: Array | float = 0.0  # (N, P)
     matrix: Array | None = None
 
     @property
@@ -116,7 +105,6 @@ class FamilyLoss:
         return self._changed(_with_diagonal(A, self.ridge))
 
     def pooled(self) -> FamilyLoss:
-        """Return the loss of all rows as one task."""
         rows = replace(self.rows, tasks=np.zeros_like(self.rows.tasks), n_tasks=1)
         return replace(self, rows=rows, ridge=self._ridges.sum(axis=0, keepdims=True))
 

@@ -37,16 +37,13 @@ _ROUNDING = 1e-13  # relative error of a value
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ConvexProblem:
-    """Losses, weights of the tasks in a mean, shares in a ridge term, and where the intercepts are.
-
-    `tol` is the relative residual to aim for, `max_iter` the largest number of Newton steps.
-    """
+    """Losses, weights of tasks in a mean, shares in a ridge term, and where the intercepts are."""
 
     loss: Loss
     weights: Array
     shares: Array
     intercept: slice
-    tol: float = 1e-10
+    tol: float = 1e-10  # relative residual to aim for
     max_iter: int = 2000
 
     def with_ridge(self, alpha: float) -> ConvexProblem:
@@ -70,7 +67,6 @@ class ConvexProblem:
 
     @cached_property
     def separate(self) -> ConvexSolution:
-        """Separate models: the limit of large radii."""
         thetas = independent(self.loss, self.intercept, self.max_iter)
         return self._limit(thetas, self.mean(thetas), _SEPARATE)
 
@@ -94,7 +90,6 @@ class ConvexProblem:
         return np.asarray(~_significant(np.asarray(values)).all(axis=1))
 
     def mean(self, thetas: Array) -> Array:
-        """Weighted mean of the tasks."""
         return np.asarray(self.weights @ thetas / self.weights.sum())
 
     def fit(self, coupling: BlockTethers, start: ConvexSolution | None = None) -> ConvexSolution:
@@ -128,10 +123,7 @@ class ConvexProblem:
         return solve(point, self.tol * self.loss.scale, max_iter)
 
     def _first(self, coupling: BlockTethers) -> ConvexSolution:
-        """Return where to start without a similar solution: at the pooled model.
-
-        Under tension, which has no curvature between tasks, at a task in the middle instead.
-        """
+        """Start at the pooled model or, under tension, which is flat, at a task in the middle."""
         none = np.zeros(self.loss.shape)
         if not any(np.any(tether.tension) for tether in coupling.tethers):
             return replace(self.pooled, forces=none)

@@ -78,10 +78,7 @@ class Hold:
         return self._tensor(lambda share: share)
 
     def release(self) -> Array:
-        """Inverse of I minus the Hessian: how much an offset changes with where it wants to be.
-
-        Infinite along a bound or where a task is stuck; cut off there.
-        """
+        """(I - Hessian)⁻¹: how offsets follow where they want to be; cut off at a bound."""
         return self._tensor(lambda share: 1.0 / (1.0 - np.minimum(share, _RIGID)))
 
     def _tensor(self, function: Callable[[Array], Array]) -> Array:
@@ -109,13 +106,10 @@ def _lengths(rows: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """Variables u = M⁻¹θ in which a covariance is the identity.
-
-    The columns of `matrix` after the first `n_free` span the directions in which it is 0.
-    """
+    """Variables u = M⁻¹θ in which a covariance is the identity."""
 
     matrix: Array
-    n_free: int
+    n_free: int  # columns before those that span the directions in which it is 0
 
     @classmethod
     def of(cls, covariance: Array) -> Metric:
@@ -141,10 +135,7 @@ class Metric:
 
 
 def learned_root(covariance: Array, variance: float) -> Array:
-    """Triangular root of a covariance, raised so that a tether leaves every direction free.
-
-    If all variances are 0, `variance` is taken, a variance too small to be detected.
-    """
+    """Root of a covariance, raised (by `variance` if it is 0) so that no direction is tied."""
     largest = float(np.diagonal(covariance).max())
     least = _LEAST**2 * largest if largest > 0.0 else variance
     return np.asarray(np.linalg.cholesky(covariance + least * np.eye(len(covariance))))

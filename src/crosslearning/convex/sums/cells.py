@@ -15,21 +15,16 @@ _AT_ONCE = 2**17  # numbers, so that temporary arrays stay in the cache
 
 @dataclass(eq=False)
 class Cells:
-    """Sums over groups of rows (x, y), arranged in an array of any shape.
-
-    Number of rows, sums of their weights and of the logarithms of these, weighted means of the
-    columns (last axis), and weighted sums of products of deviations from them (last two).
-    """
+    """Sums over groups of rows (x, y), arranged in an array of any shape."""
 
     counts: NDArray[np.int64]
-    weights: Array
-    log_weights: Array
-    means: Array
-    scatters: Array
+    weights: Array  # sums of the weights of rows,
+    log_weights: Array  # and of their logarithms
+    means: Array  # weighted, of the columns (last axis)
+    scatters: Array  # weighted sums of products of deviations from the means (last two)
 
     @classmethod
     def empty(cls, shape: tuple[int, ...], n_columns: int) -> Cells:
-        """Cells without rows."""
         return cls(
             np.zeros(shape, dtype=np.int64),
             np.zeros(shape),
@@ -43,7 +38,6 @@ class Cells:
         return Cells(*(getattr(self, field.name)[where] for field in fields(self)))
 
     def __setitem__(self, where: object, cells: Cells) -> None:
-        """Replace some of the cells."""
         for field in fields(self):
             getattr(self, field.name)[where] = getattr(cells, field.name)
 
@@ -55,7 +49,6 @@ class Cells:
         return Cells(*(array.reshape(-1, *array.shape[n:]) for array in arrays))
 
     def copy(self) -> Cells:
-        """Copy every array."""
         return Cells(*(getattr(self, field.name).copy() for field in fields(self)))
 
     def add(self, where: Indices, other: Cells) -> None:

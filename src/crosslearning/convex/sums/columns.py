@@ -40,10 +40,7 @@ class Scaling:
         return columns
 
     def to_user(self, thetas: Array) -> tuple[Array, Array]:
-        """Coefficients (..., scores, features) and intercepts (..., scores) for unscaled features.
-
-        `thetas` has shape (..., columns, scores).
-        """
+        """Unscaled coefficients (..., scores, features), intercepts of (..., columns, scores)."""
         p = len(self.mean)
         coef = np.swapaxes(thetas[..., :p, :], -1, -2) / self.scale
         intercept = thetas[..., p:, :].sum(axis=-2) - coef @ self.mean
@@ -57,15 +54,11 @@ class Scaling:
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """Piecewise cubic functions of one column, between knots of shape (n_pieces + 1,).
-
-    `coef` (4, n_pieces, n_curves) holds the coefficients of the cube, the square, the distance to
-    the left end of a piece, and 1.
-    """
+    """Piecewise cubic functions of one column, between knots."""
 
     column: int
-    knots: Array
-    coef: Array
+    knots: Array  # (n_pieces + 1,)
+    coef: Array  # (4, n_pieces, n_curves), by powers of the distance to the left end, cube first
 
     def __call__(self, z: Array) -> Array:
         """Values of the curves, shape (n_rows, n_curves)."""

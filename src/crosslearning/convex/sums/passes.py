@@ -20,23 +20,18 @@ _TOO_FAR, _ROUNDING = 0.25, 1e-9  # shares of the bend, and of the log likelihoo
 
 @dataclass(eq=False, kw_only=True)
 class PassSums:
-    """Sums over the rows of some tasks, numbered in order; those of parts of a table can be added.
-
-    Numbers of rows, log likelihoods, Pearson's squared errors, slopes, curvatures, and gradients of
-    ½ tr(A_i K_i).
-    """
+    """Sums over the rows of some tasks, in order; those of parts of a table can be added."""
 
     tasks: Indices
     counts: Indices
-    values: Array
-    squares: Array
+    values: Array  # log likelihoods
+    squares: Array  # Pearson's squared errors
     slopes: Array
     curvatures: Array
-    tilts: Array
+    tilts: Array  # gradients of ½ tr(A_i K_i)
 
     @classmethod
     def empty(cls, tasks: Indices, n_parameters: int) -> PassSums:
-        """Return sums of no rows."""
         n, p = len(tasks), n_parameters
         return cls(
             tasks=tasks,
@@ -54,7 +49,6 @@ class PassSums:
             getattr(self, name)[where] += getattr(other, name)
 
     def __add__(self, other: PassSums) -> PassSums:
-        """Return sums of the rows of both."""
         tasks = np.union1d(self.tasks, other.tasks)
         total = PassSums.empty(tasks, self.slopes.shape[1])
         for part in (self, other):
@@ -66,7 +60,6 @@ class PassSums:
         return self if other == 0 else NotImplemented
 
     def take(self, tasks: Indices | slice) -> PassSums:
-        """Return some of the tasks."""
         return PassSums(**{name: part[tasks] for name, part in vars(self).items()})
 
     def where(self, chosen: Flags, other: PassSums) -> PassSums:
@@ -84,22 +77,17 @@ _SUMS = [field.name for field in fields(PassSums)][1:]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Pass:
-    """Parameters at which to sum rows: what one pass over a table needs to know.
-
-    `thetas` are those of the tasks, for scaled columns, and `covariances` their K_i, over which
-    slopes and curvatures may be `averaged`.
-    """
+    """Parameters at which to sum rows: what one pass over a table needs to know."""
 
     family: Family
     scaling: Scaling
     intercept: bool
-    thetas: Array
-    covariances: Array
+    thetas: Array  # of the tasks, for scaled columns
+    covariances: Array  # their K_i
     dispersion: float
-    averaged: bool = False
+    averaged: bool = False  # slopes and curvatures, over Gaussians of these covariances
 
     def take(self, tasks: Indices) -> Pass:
-        """Return the parameters of some of the tasks."""
         return replace(self, thetas=self.thetas[tasks], covariances=self.covariances[tasks])
 
     def sums(
@@ -182,7 +170,6 @@ class Expansion:
         return self.sums.tilts / dispersion
 
     def take(self, tasks: slice) -> Expansion:
-        """Return some of the tasks."""
         return replace(self, thetas=self.thetas[tasks], sums=self.sums.take(tasks))
 
     def unless_worse(self, before: Expansion) -> tuple[Expansion, Flags]:

@@ -38,22 +38,16 @@ def buckets(tasks: Indices, n_tasks: int) -> Iterator[tuple[Indices, Indices, Fl
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Z_iᵀZ_i of the weighted rows Z_i = (columns, target) of each task i.
-
-    `counts` are numbers of rows, `log_weights` sums of the logarithms of their weights;
-    `intercept` tells whether the last column is the intercept, and `target_mean` is what was
-    subtracted from the targets.
-    """
+    """Z_iᵀZ_i of the weighted rows Z_i = (columns, target) of each task i."""
 
     products: Array
-    counts: NDArray[Any]
-    log_weights: Array
-    intercept: bool
-    target_mean: float = 0.0
+    counts: NDArray[Any]  # of rows
+    log_weights: Array  # sums of the logarithms of their weights
+    intercept: bool  # the last column
+    target_mean: float = 0.0  # subtracted from the targets
 
     @property
     def n_tasks(self) -> int:
-        """Number of tasks."""
         return len(self.products)
 
     @property
@@ -62,20 +56,19 @@ class Moments:
         return int(self.products.shape[1] - 1)
 
     def take(self, tasks: Indices | slice) -> Moments:
-        """Return some of the tasks."""
         parts = {name: getattr(self, name)[tasks] for name in ("products", "counts", "log_weights")}
         return replace(self, **parts)
 
 
-def checked_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") -> Array:
-    """Weights of rows or tasks, 1 by default."""
+def checked_weights(weights: ArrayLike | None, n: int) -> Array:
+    """Weights of rows, 1 by default."""
     if weights is None:
         return np.ones(n)
     checked = np.asarray(weights, dtype=np.float64)
     if checked.shape != (n,) or not np.all((checked >= 0) & (checked < np.inf)):
         raise ValueError(
-            f"`{name}` must hold {n} finite numbers of at least 0; got shape {checked.shape} and "
-            f"smallest value {checked.min(initial=np.inf)}."
+            f"`sample_weight` must hold {n} finite numbers of at least 0; got shape "
+            f"{checked.shape} and smallest value {checked.min(initial=np.inf)}."
         )
     return checked
 
@@ -91,11 +84,7 @@ def quadratic_forms(columns: Array, tasks: Indices, covariances: Array) -> Array
 
 
 def score_covariances(columns: Array, tasks: Indices, covariances: Array, unseen: Array) -> Array:
-    """Covariances of the scores of rows, (n_rows, n_scores, n_scores).
-
-    `covariances` are those of the tasks' parameters, matrices (columns, scores), flattened, and
-    `unseen` that of a new task, whose number is -1.
-    """
+    """Covariances (n_rows, n_scores, n_scores) of scores; a new task, -1, has the one `unseen`."""
     q = len(unseen) // columns.shape[1]
     result = np.empty((len(columns), q, q))
     known, new = np.flatnonzero(tasks >= 0), np.flatnonzero(tasks < 0)
@@ -132,19 +121,16 @@ class _Padded(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GLMRows:
-    """Rows of all tasks; a task's parameters are a matrix (columns, scores), flattened.
-
-    `offset`, of shape (n_rows, n_scores), is added to the scores; an intercept is the last column.
-    """
+    """Rows of all tasks; a task's parameters are a matrix (columns, scores), flattened."""
 
     X: Array
     y: Array
     weights: Array
     tasks: Indices
     n_tasks: int
-    offset: Array
+    offset: Array  # (n_rows, n_scores), added to the scores
     family: Family
-    intercept: bool
+    intercept: bool  # the last column
 
     @property
     def n_parameters(self) -> int:
@@ -223,10 +209,7 @@ class GLMRows:
         return result
 
     def derivatives(self, thetas: Array, covariances: Array | None = None) -> tuple[Array, Array]:
-        """Gradient, and minus the second derivatives (n_tasks, n_parameters, n_parameters).
-
-        With covariances, both are averaged over Gaussian parameters.
-        """
+        """Gradient, and minus the second derivatives; averaged if there are covariances."""
         p, q = self.X.shape[1], self.family.n_scores
         slopes = np.zeros((self.n_tasks, p * q))
         bends = np.zeros((self.n_tasks, p, q, p, q))
@@ -250,10 +233,7 @@ class GLMRows:
     def products(
         self, thetas: Array, dispersion: float = 1.0, covariances: Array | None = None
     ) -> Array:
-        """Products of columns and working targets: curvature A_i, and b_i = A_iθ_i + gradient.
-
-        With covariances, both are averaged over Gaussian parameters.
-        """
+        """Curvature A_i, bordered by b_i = A_iθ_i + gradient; averaged as in `derivatives`."""
         g, A = self.derivatives(thetas, covariances)
         products = np.zeros((len(A), A.shape[1] + 1, A.shape[1] + 1))
         products[:, :-1, :-1] = A

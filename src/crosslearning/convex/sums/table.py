@@ -27,19 +27,16 @@ class TaskTable:
     n_tasks: int
 
     def take(self, rows: Indices) -> TaskTable:
-        """Return some of the rows; tasks keep their numbers."""
         return TaskTable(
             self.X[rows], self.y[rows], self.weights[rows], self.tasks[rows], self.n_tasks
         )
 
     @property
     def counts(self) -> Indices:
-        """Number of rows of each task."""
         return np.bincount(self.tasks, minlength=self.n_tasks)
 
     @property
     def task_weights(self) -> Array:
-        """Sum of the weights of each task."""
         return np.bincount(self.tasks, self.weights, self.n_tasks).astype(np.float64)
 
     @cached_property
@@ -70,13 +67,10 @@ Data = TaskTable | Statistics  # of encoded targets; sums are for the Gaussian f
 
 @dataclass(frozen=True, eq=False)
 class SquaredError:
-    """Negative mean squared errors by task, of many models on the same rows.
+    """Negative mean squared errors by task, of many models on the same rows."""
 
-    `cells` are the sums of the tasks, and `models` tells which model speaks for each task.
-    """
-
-    cells: Cells
-    models: Indices
+    cells: Cells  # of the tasks
+    models: Indices  # which model speaks for each task
 
     @classmethod
     def of(cls, data: Data, models: Indices) -> SquaredError:
