@@ -5,8 +5,9 @@
 array([1.5, 0. ])
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from crosslearning.extras import lazy
 
 if TYPE_CHECKING:
     from crosslearning.convex.sums.statistics import Statistics
@@ -59,24 +60,21 @@ __all__ = [
     "smallest_enclosing_ball",
 ]
 
-_ROOMS = {
-    "ConvergenceWarning": "exceptions",
-    "Statistics": "convex.sums.statistics",
-    "Tether": "tether",
-    "compare": "evaluation",
-    **dict.fromkeys(
-        ("Projection", "Status", "project", "prox", "smallest_enclosing_ball"), "coupling"
-    ),
-    **dict.fromkeys(("CrossClassifier", "CrossRegressor", "load"), "tables.estimators"),
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import lazily, since some modules are slow to import."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    room = import_module(f"crosslearning.{_ROOMS.get(name, 'linear')}")
-    return globals().setdefault(name, getattr(room, name))
+__getattr__ = lazy(
+    globals(),
+    {
+        "convex.sums.statistics": "Statistics",
+        "coupling": "Projection Status project prox smallest_enclosing_ball",
+        "evaluation": "compare",
+        "exceptions": "ConvergenceWarning",
+        "linear": """CrossBayesianGLM CrossBayesianLogisticRegression CrossBayesianRidge
+            CrossLogisticRegression CrossLogisticRegressionCV CrossRidge CrossRidgeCV
+            CrossStackingClassifier CrossStackingRegressor SplineFeatures
+            cross_logistic_path cross_ridge_path""",
+        "tables.estimators": "CrossClassifier CrossRegressor load",
+        "tether": "Tether",
+    },
+)
 
 
 def __dir__() -> list[str]:

@@ -1,10 +1,12 @@
-"""Optional dependencies, and the error that says which extra to install."""
+"""Lazy imports, optional dependencies, and the error that says which extra to install."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from importlib import import_module
+from typing import Any
 
-__all__ = ["missing", "require"]
+__all__ = ["lazy", "missing", "require"]
 
 _NAMES = {"PIL": "Pillow", "vl_convert": "vl-convert-python"}
 _EXTRAS = {
@@ -19,6 +21,22 @@ _EXTRAS = {
     "PIL": "torch",
     "safetensors": "torch",
 }
+
+
+def lazy(package: dict[str, Any], modules: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a package that imports names from its modules when used.
+
+    `package` holds its globals, and `modules` the names of each module, divided by blanks.
+    """
+    places = {name: module for module, names in modules.items() for name in names.split()}
+
+    def get(name: str) -> Any:
+        if name not in places:
+            raise AttributeError(f"module {package['__name__']!r} has no attribute {name!r}")
+        module = import_module(f"{package['__name__']}.{places[name]}")
+        return package.setdefault(name, getattr(module, name))
+
+    return get
 
 
 def require(purpose: str, *modules: str) -> None:

@@ -4,10 +4,9 @@
 :func:`collect_statistics` fit linear models in one round.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from crosslearning.extras import require
+from crosslearning.extras import lazy, require
 
 require("crosslearning.federated", "flwr")
 
@@ -18,14 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = ["CrossLearning", "client_app", "collect_statistics", "parameters_of", "statistics_app"]
 
-_MODULES = {"CrossLearning": "_strategy", "client_app": "_client", "parameters_of": "_client"}
+_NETWORKS = {"_client": "client_app parameters_of", "_strategy": "CrossLearning"}
+_import = lazy(globals(), {**_NETWORKS, "statistics": "collect_statistics statistics_app"})
 
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for when it is asked for: linear models need no torch."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name in _MODULES:
+    if any(name in names.split() for names in _NETWORKS.values()):
         require(f"crosslearning.federated.{name}", "torch")
-    module = import_module(f"{__name__}.{_MODULES.get(name, 'statistics')}")
-    return globals().setdefault(name, getattr(module, name))
+    return _import(name)

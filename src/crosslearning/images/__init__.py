@@ -3,9 +3,9 @@
 What needs torch is imported when it is asked for.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from crosslearning.extras import lazy
 from crosslearning.images.domains import ImageDomains
 from crosslearning.images.settings import TrainingSettings
 from crosslearning.images.splits import split
@@ -21,16 +21,12 @@ __all__ = [
     "channel_statistics", "export", "features", "predict", "split", "train",
 ]  # fmt: skip
 
-_WITH_TORCH = {
-    **dict.fromkeys(("Augmentation", "ImageBatches", "channel_statistics"), "batches"),
-    **dict.fromkeys(("Predictions", "export", "predict"), "predicting"),
-    "features": "networks",
-    "train": "training",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import what needs torch when it is asked for."""
-    if name in _WITH_TORCH:
-        return getattr(import_module(f"crosslearning.images.{_WITH_TORCH[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy(
+    globals(),
+    {
+        "batches": "Augmentation ImageBatches channel_statistics",
+        "networks": "features",
+        "predicting": "Predictions export predict",
+        "training": "train",
+    },
+)

@@ -1,17 +1,22 @@
 """Convex models for related tasks, solved exactly, as scikit-learn estimators."""
 
-from crosslearning.evaluation import Comparison
-from crosslearning.linear.bayesian import (
-    CrossBayesianGLM,
-    CrossBayesianLogisticRegression,
-    CrossBayesianRidge,
-)
-from crosslearning.linear.logistic import CrossLogisticRegression, CrossLogisticRegressionCV
-from crosslearning.linear.path import CrossPath, cross_logistic_path, cross_ridge_path
-from crosslearning.linear.ridge import CrossRidge, CrossRidgeCV
-from crosslearning.linear.splines import SplineFeatures
-from crosslearning.linear.stacking import CrossStackingClassifier, CrossStackingRegressor
-from crosslearning.linear.summary import Summary
+from typing import TYPE_CHECKING
+
+from crosslearning.extras import lazy
+
+if TYPE_CHECKING:
+    from crosslearning.evaluation import Comparison
+    from crosslearning.linear.bayesian import (
+        CrossBayesianGLM,
+        CrossBayesianLogisticRegression,
+        CrossBayesianRidge,
+    )
+    from crosslearning.linear.logistic import CrossLogisticRegression, CrossLogisticRegressionCV
+    from crosslearning.linear.path import CrossPath, cross_logistic_path, cross_ridge_path
+    from crosslearning.linear.ridge import CrossRidge, CrossRidgeCV
+    from crosslearning.linear.splines import SplineFeatures
+    from crosslearning.linear.stacking import CrossStackingClassifier, CrossStackingRegressor
+    from crosslearning.linear.summary import Summary
 
 __all__ = [
     "Comparison",
@@ -30,3 +35,17 @@ __all__ = [
     "cross_logistic_path",
     "cross_ridge_path",
 ]
+
+__getattr__ = lazy(
+    globals(),
+    {
+        "_estimator": "Comparison",
+        "bayesian": "CrossBayesianGLM CrossBayesianLogisticRegression CrossBayesianRidge",
+        "logistic": "CrossLogisticRegression CrossLogisticRegressionCV",
+        "path": "CrossPath cross_logistic_path cross_ridge_path",
+        "ridge": "CrossRidge CrossRidgeCV",
+        "splines": "SplineFeatures",
+        "stacking": "CrossStackingClassifier CrossStackingRegressor",
+        "summary": "Summary",
+    },
+)

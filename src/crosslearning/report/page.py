@@ -162,16 +162,18 @@ def chapter(results: Results) -> Chapter:
     """Build the chapter on results."""
     from altair.utils.schemapi import debug_mode
 
-    from crosslearning.report.gaussian import gaussian
-    from crosslearning.report.images import images
-    from crosslearning.report.table import table
-
     kind, content = results.kind, results.content
+    if kind == "table":
+        from crosslearning.report.table import table as build
+    elif kind == "images":
+        from crosslearning.report.images import images as build
+    else:
+        from crosslearning.report.gaussian import gaussian as build
     try:
         if kind == "table" and isinstance(content, dict):
             results = results._replace(content=from_json(Findings, content))
         with debug_mode(False):  # to check every chart against the schema takes half of the time
-            return {"gaussian": gaussian, "table": table, "images": images}[kind](results)
+            return build(results)
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(
             f"{results.path} does not contain valid {kind} results ({type(error).__name__}: "

@@ -1,7 +1,8 @@
 """Tables with a column of tasks: read, fit, predict, save."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from crosslearning.extras import lazy
 
 if TYPE_CHECKING:
     from crosslearning.tables.fitting import fit_files, fit_table
@@ -15,26 +16,17 @@ if TYPE_CHECKING:
     from crosslearning.tables.reading import read_table, write_table
     from crosslearning.tables.settings import FitSettings
 
-_PLACES = {
-    "FitSettings": "settings",
-    "Predicted": "model",
-    "TableModel": "model",
-    "check_folder": "model",
-    "fit_files": "fitting",
-    "fit_table": "fitting",
-    "predict_files": "model",
-    "predict_table": "model",
-    "read_table": "reading",
-    "write_table": "reading",
-}
 __all__ = [
     "FitSettings", "Predicted", "TableModel", "check_folder", "fit_files", "fit_table",
     "predict_files", "predict_table", "read_table", "write_table",
 ]  # fmt: skip
 
-
-def __getattr__(name: str) -> Any:
-    """Import a part when it is used: scikit-learn takes long, and is needed only to fit."""
-    if name in _PLACES:
-        return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy(  # scikit-learn takes long to import, and is needed only to fit
+    globals(),
+    {
+        "fitting": "fit_files fit_table",
+        "model": "Predicted TableModel check_folder predict_files predict_table",
+        "reading": "read_table write_table",
+        "settings": "FitSettings",
+    },
+)
