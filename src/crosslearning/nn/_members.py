@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,14 +18,19 @@ import torch.distributed as dist
 from crosslearning.coupling import Coupling, Status, Storage
 from crosslearning.coupling._members import exact_combination
 from crosslearning.nn._ranks import Ranks
-from crosslearning.tether import Array, Flags
+from crosslearning.tether import Array, Flags, Reals
 
 if TYPE_CHECKING:
     from crosslearning.nn._task_models import TaskModels
 
 _ELEMENTS = 1 << 17  # of a chunk: its temporaries stay in the second-level cache
-_NARROWEST = 1 << 14  # narrower chunks cost more in calls than in arithmetic
+_NARROWEST = 1 << 11  # narrower chunks cost more in calls than in arithmetic
+_NARROWEST_ON_DEVICE = 1 << 14  # where calls take longer
 _MANY = 16  # rows from which NumPy, which computes half of a symmetric matrix, is faster than torch
+# OpenBLAS has fast kernels for products of up to a million multiplications with AVX-512: half of a
+# symmetric matrix by bands takes half as long as by one call for all of it.
+_PIECE, _BAND, _MOST = 1 << 10, 4, 240
+_HAS_BANDS = torch.backends.cpu.get_cpu_capability() == "AVX512"
 _FRESH = 50  # steps after which norms, which change slowly, are measured again
 _ALIKE = 1e-3  # relative difference of Gram matrices of copies that have the same gradients
 
@@ -52,6 +57,31 @@ class _Chunk(NamedTuple):
         return torch.sub(self.tasks, self.center, out=self.room)
 
 
+class _Bands:
+    """Inner products of rows by products of few of them, on and above the diagonal."""
+
+    def __init__(self, rows: Reals) -> None:
+        n = len(rows)
+        self._rows, self._is_upper = rows, np.tri(n, dtype=np.bool_).T
+        pieces = rows.reshape(n, -1, _PIECE).swapaxes(0, 1)
+        self._products = np.zeros((len(pieces), n, n), rows.dtype)
+        self._factors = [
+            (pieces[:, i : i + _BAND], pieces[:, i:].mT, self._products[:, i : i + _BAND, i:])
+            for i in range(0, n, _BAND)
+        ]
+
+    def add_to(self, total: Array, width: int) -> None:
+        """Add the upper half of the Gram matrix of so many columns."""
+        if width < self._rows.shape[1]:
+            self._rows[:, width:] = 0.0
+        for left, right, product in self._factors:
+            np.matmul(left, right, out=product)
+        total += self._products.sum(axis=0, dtype=np.float64)
+
+    def mirrored(self, total: Array) -> Array:
+        return np.where(self._is_upper, total, total.T)
+
+
 class Workspace:
     """Passes over a matrix of shape (n_tasks + 1, n_columns), given in chunks of columns.
 
@@ -63,8 +93,12 @@ class Workspace:
         self.dtype = torch.float64 if flat.dtype is torch.float64 else torch.float32
         # Sums are in float64: on the CPU where the matrix' own device cannot.
         self._sums = torch.device("cpu") if flat.device.type == "mps" else flat.device
-        self._by_numpy = flat.device.type == "cpu" and len(flat) > _MANY
+        n_tasks = len(flat) - 1
         room = torch.empty((len(flat), wide), dtype=self.dtype, device=flat.device)
+        self._product = room.new_empty((n_tasks, n_tasks))
+        self._by_numpy = flat.device.type == "cpu" and n_tasks >= _MANY
+        banded = self._by_numpy and _HAS_BANDS and n_tasks <= _MOST and wide % _PIECE == 0
+        self._bands = _Bands(room[:-1].numpy()) if banded else None
         self._chunks = []
         for stored in chunks:
             here = room[:, : stored.shape[1]]
@@ -73,35 +107,35 @@ class Workspace:
 
     @classmethod
     def whole(cls, flat: torch.Tensor, n_tasks: int) -> Workspace:
-        """Divide a matrix; the width is a power of 2, so that rows of the room are aligned."""
-        wide = 1 << (max(_NARROWEST, _ELEMENTS // max(n_tasks, 4)).bit_length() - 1)
-        wide = max(1, min(wide, flat.shape[1]))
-        return cls(flat, wide, flat.split(wide, dim=1) if flat.shape[1] else ())
+        """Divide a matrix into equal chunks, of whole pieces unless it is smaller than one."""
+        narrowest = _NARROWEST if flat.device.type == "cpu" else _NARROWEST_ON_DEVICE
+        wide = 1 << (max(narrowest, _ELEMENTS // max(n_tasks, 4)).bit_length() - 1)
+        n_columns = flat.shape[1]
+        even = -(-n_columns // max(1, -(-n_columns // wide)))
+        wide = min(wide, -(-even // _PIECE) * _PIECE if n_columns > _PIECE else max(1, n_columns))
+        return cls(flat, wide, flat.split(wide, dim=1) if n_columns else ())
 
-    def gram(self) -> Array:
-        """Gram matrix ⟨z_i - z_g, z_j - z_g⟩ of the tasks.
+    @np.errstate(over="ignore", invalid="ignore")  # detected in the result
+    def gram(self, numbers: Iterable[int] | None = None) -> Array:
+        """Gram matrix ⟨z_i - z_g, z_j - z_g⟩ of the tasks, over chunks as they become available.
 
         Differences are multiplied chunk by chunk, and the products are summed in float64.
         """
-        n_tasks = len(self.flat) - 1
-        products = self.flat.new_empty((self.n_chunks, n_tasks, n_tasks), dtype=self.dtype)
-        for number, product in enumerate(products):
-            self.multiply(number, out=product)
-        return self.total(products)
-
-    def multiply(self, number: int, out: torch.Tensor) -> None:
-        """Write the Gram matrix of one chunk."""
-        difference = self._chunks[number].differences()
-        if self._by_numpy:
-            rows = difference.numpy()
-            np.matmul(rows, rows.T, out=out.numpy())
-        else:
-            torch.mm(difference, difference.T, out=out)
-
-    def total(self, products: torch.Tensor) -> Array:
-        """Sum of the Gram matrices of chunks, symmetric."""
-        gram: Array = products.to(self._sums).sum(dim=0, dtype=torch.float64).cpu().numpy()
-        return 0.5 * (gram + gram.T)
+        shape, on_cpu = self._product.shape, self.flat.device.type == "cpu"
+        total: Any = np.zeros(shape)
+        if not on_cpu:
+            total = torch.zeros(shape, dtype=torch.float64, device=self._sums)
+        for number in range(self.n_chunks) if numbers is None else numbers:
+            rows = self._chunks[number].differences()
+            if self._bands:
+                self._bands.add_to(total, rows.shape[1])
+            elif self._by_numpy:
+                total += np.matmul(rows.numpy(), rows.numpy().T, out=self._product.numpy())
+            else:
+                product = torch.mm(rows, rows.T, out=self._product)
+                total += product.numpy() if on_cpu else product.to(self._sums)
+        gram: Array = total if on_cpu else total.cpu().numpy()
+        return self._bands.mirrored(gram) if self._bands else 0.5 * (gram + gram.T)
 
     def move(self, pull: Array, weights: Array) -> None:
         """Set θ_g = z_g + Σ weights_i (z_i - z_g) and θ_i = z_i + pull_i (θ_g - z_i), in one pass.
@@ -110,7 +144,7 @@ class Workspace:
         """
         if pull.any() or weights.any():
             others, rest = self._coefficients(weights)
-            shares = self._column(pull)
+            shares = self._vector(pull)[:, None]
             for chunk in reversed(self._chunks):  # the last ones are still in the cache
                 chunk.load()
                 chunk.center.addmv_(chunk.tasks.T, others, beta=rest)
@@ -127,7 +161,7 @@ class Workspace:
 
     def pull_to(self, center: torch.Tensor, pull: Array) -> None:
         """Move to a new centre, a matrix with a row per chunk."""
-        shares = self._column(pull)
+        shares = self._vector(pull)[:, None]
         for chunk, row in zip(self._chunks, center, strict=True):
             chunk.load()
             chunk.center.copy_(row[: len(chunk.center)])
@@ -158,11 +192,13 @@ class Workspace:
 
     def _coefficients(self, weights: Array) -> tuple[torch.Tensor, float]:
         """Coefficients of the tasks and of the present centre in the new one."""
-        *others, rest = exact_combination(weights, torch.finfo(self.dtype).eps).tolist()
-        return torch.tensor(others, dtype=self.dtype, device=self.flat.device), rest
+        shares = exact_combination(weights, torch.finfo(self.dtype).eps)
+        return self._vector(shares[:-1]), float(shares[-1])
 
-    def _column(self, pull: Array) -> torch.Tensor:
-        return torch.tensor(pull[:, None], dtype=self.dtype, device=self.flat.device)
+    def _vector(self, values: Array) -> torch.Tensor:
+        """Numbers per task, to compute with; NumPy converts short vectors faster than torch."""
+        dtype = np.float64 if self.dtype is torch.float64 else np.float32
+        return torch.from_numpy(values.astype(dtype)).to(self.flat.device)
 
 
 class Columns:
@@ -190,12 +226,7 @@ class Columns:
         self._packed = new((len(local.flat) - 1) * ranks.size * local.wide)
 
     def gram(self) -> Array:
-        shape = self._most, self._ranks.n_tasks, self._ranks.n_tasks
-        products = self._local.flat.new_zeros(shape, dtype=self._work.dtype)
-        for number in self._fetch():
-            self._work.multiply(number, out=products[number])
-        gathered = self._ranks.gather_tensors(products).flatten(0, 1)
-        return self._work.total(gathered[: self._local.n_chunks])
+        return self._ranks.sum(self._work.gram(self._fetch()), "task")
 
     def move(self, pull: Array, weights: Array) -> None:
         """Compute some columns of the new centre, gather the others, and move the local tasks."""
@@ -253,7 +284,7 @@ class FlatMembers:
 
     def gram(self) -> Array:
         self._take()
-        grams = np.stack([one.gram() for one in self._joint])
+        grams = np.array([one.gram() for one in self._joint])
         return self._total(grams) if self._models.sharded else self._of_first_copy(grams)
 
     def move(self, pull: Array, weights: Array) -> None:
@@ -273,14 +304,14 @@ class FlatMembers:
         """Precision of the blocks; norms are the first task's, at most `_FRESH` steps old."""
         if self._age % _FRESH == 0:
             norms = np.sqrt(self._total(np.array([one.norm() ** 2 for one in self.local])))
-            self._norms = self._ranks.gather(np.tile(norms, (len(self._models.per_task), 1)))[0]
+            norms = self._ranks.gather(np.tile(norms, (len(self._models.per_task), 1)))[0]
             widths = self._total(np.array([float(one.flat.shape[1]) for one in self.local]))
-            self._sizes = widths.astype(int)
+            dtypes = [flat.flat.dtype for flat in self._models.flats]
+            names = [str(dtype).removeprefix("torch.") for dtype in dtypes]
+            eps = np.array([torch.finfo(dtype).eps for dtype in dtypes])
+            self._storage = Storage(names, eps, norms, widths.astype(int))
         self._age += 1
-        dtypes = [flat.flat.dtype for flat in self._models.flats]
-        names = [str(dtype).removeprefix("torch.") for dtype in dtypes]
-        eps = np.array([torch.finfo(dtype).eps for dtype in dtypes])
-        return Storage(names, eps, self._norms, self._sizes)
+        return self._storage
 
     def culprits(self) -> tuple[list[str], str]:
         mine = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -26,6 +27,7 @@ ELEMENTWISE = (
     optim.NAdam, optim.RAdam, optim.RMSprop, optim.Rprop, optim.SGD,
 )  # fmt: skip
 
+_REQUIRES_GRAD = attrgetter("requires_grad")
 _SMALL = 1 << 16  # numbers of a parameter, on average; with more, calls cost little
 
 
@@ -80,6 +82,8 @@ class VmapEngine:
         self.models, self.loss = models, loss
         self.device = next(models.parameters()).device
         self.losses = torch.vmap(self._loss_of_one, randomness="different")
+        names = [name for name, _ in models.center.named_parameters(remove_duplicate=False)]
+        self._tied = len(names) > len(dict(models.center.named_parameters()))  # finding out is slow
         self._rows: list[Tensors] = [dict(one.named_parameters()) for one in models.per_task]
         tethered = {slot.name for flat in models.flats for slot in flat.slots}
         self._apart = [
@@ -93,13 +97,13 @@ class VmapEngine:
             self._flat.flatten()
 
     def gradients(self, step: int) -> tuple[list[int], torch.Tensor]:
-        if self._flat is not None and not all(one.requires_grad for one in self._trained):
+        if self._flat is not None and not all(map(_REQUIRES_GRAD, self._trained)):
             self.close()  # a callback has frozen some
             self._flat = None
         for parameter in () if self._flat else self._trained:  # new gradients take as much memory
             parameter.grad = None
         x, y = self._feed.step(step)
-        parameters = self._parameters()
+        parameters = self._flat.parameters if self._flat else self._parameters()
         leaves = {name: one for name, one in parameters.items() if one.requires_grad}
         seed_torch(self.device, self._feed.feed.dropout_seed(0, step))
         try:
@@ -123,18 +127,15 @@ class VmapEngine:
             self._flat.scatter()
 
     def _loss_of_one(self, parameters: Tensors, x: Any, y: Any) -> torch.Tensor:
-        return self.loss(functional_call(self.models.per_task[0], parameters, (x,)), y)
+        module = self.models.per_task[0]
+        return self.loss(functional_call(module, parameters, (x,), tie_weights=self._tied), y)
 
     def _parameters(self) -> Tensors:
         """Parameters of all tasks, stacked: views of the flat buffers, and copies of others.
 
         The module has what all tasks share.
         """
-        parameters = {
-            slot.name: flat.tasks[:, slot.start : slot.stop].unflatten(1, slot.shape).detach()
-            for flat in self.models.flats
-            for slot in flat.slots
-        }
+        parameters = stacked_parameters(self.models)
         for name in self._apart:
             parameters[name] = torch.stack([row[name] for row in self._rows]).detach()
         for name, one in parameters.items():
@@ -200,6 +201,15 @@ class StackedFeed:
         return torch.stack([b.x for b in batches]), torch.stack([b.y for b in batches])
 
 
+def stacked_parameters(models: TaskModels) -> Tensors:
+    """Tethered parameters of all tasks, as views of the flat buffers."""
+    return {
+        slot.name: flat.tasks[:, slot.start : slot.stop].unflatten(1, slot.shape).detach()
+        for flat in models.flats
+        for slot in flat.slots
+    }
+
+
 def can_be_flat(optimizer: optim.Optimizer, models: TaskModels) -> bool:
     """Whether stepping over one matrix is equivalent and worth its memory."""
     parameters = trained(models.parameters())
@@ -229,11 +239,14 @@ class FlatOptimizer:
         self.optimizer, self.models = optimizer, models
         self._parameters = optimizer.param_groups[0]["params"]
         self.leaves: list[nn.Parameter] = []  # the rows of the tasks of each buffer
-        self.gradients: dict[str, torch.Tensor] = {}  # of a parameter of all tasks, stacked
+        self.parameters: Tensors = {}  # of all tasks, stacked
+        self.gradients: Tensors = {}
 
     def flatten(self) -> None:
         """Hand over the flat buffers, and the state of the parameters with them."""
         flats, state = self.models.flats, self.optimizer.state
+        stacked = stacked_parameters(self.models)
+        self.parameters = {name: one.requires_grad_() for name, one in stacked.items()}
         self.leaves = [nn.Parameter(flat.tasks) for flat in flats]
         for flat, leaf in zip(flats, self.leaves, strict=True):
             leaf.grad = torch.zeros_like(leaf)
