@@ -29,7 +29,7 @@ _NARROWEST_ON_DEVICE = 1 << 14  # where calls take longer
 _MANY = 16  # rows from which NumPy, which computes half of a symmetric matrix, is faster than torch
 # OpenBLAS has fast kernels for products of up to a million multiplications with AVX-512: half of a
 # symmetric matrix by bands takes half as long as by one call for all of it.
-_PIECE, _BAND, _MOST = 1 << 10, 4, 240
+_PIECE, _BAND, _MOST = 1 << 10, 4, 160
 _HAS_BANDS = torch.backends.cpu.get_cpu_capability() == "AVX512"
 _FRESH = 50  # steps after which norms, which change slowly, are measured again
 _ALIKE = 1e-3  # relative difference of Gram matrices of copies that have the same gradients

@@ -20,7 +20,6 @@ Tensors = dict[str, torch.Tensor]
 
 _LAYERS = ("activation", "container", "dropout", "flatten", "linear")
 _OF_TORCH = tuple(f"torch.nn.modules.{kind}" for kind in _LAYERS)
-_ROWS = 1024  # of each task that are fetched at once
 # Optimizers that treat every element separately.
 ELEMENTWISE = (
     optim.ASGD, optim.Adadelta, optim.Adagrad, optim.Adam, optim.AdamW, optim.Adamax,
@@ -78,8 +77,7 @@ class VmapEngine:
         feed: Feed,
     ) -> None:
         refuse_unlike(models)
-        self._feed = StackedFeed(feed)
-        self.models, self.loss = models, loss
+        self.models, self.loss, self._feed = models, loss, feed
         self.device = next(models.parameters()).device
         self.losses = torch.vmap(self._loss_of_one, randomness="different")
         names = [name for name, _ in models.center.named_parameters(remove_duplicate=False)]
@@ -102,10 +100,10 @@ class VmapEngine:
             self._flat = None
         for parameter in () if self._flat else self._trained:  # new gradients take as much memory
             parameter.grad = None
-        x, y = self._feed.step(step)
+        x, y = self._feed.stacked(step)
         parameters = self._flat.parameters if self._flat else self._parameters()
         leaves = {name: one for name, one in parameters.items() if one.requires_grad}
-        seed_torch(self.device, self._feed.feed.dropout_seed(0, step))
+        seed_torch(self.device, self._feed.dropout_seed(0, step))
         try:
             losses = self.losses(parameters, x, y)
             gradients = torch.autograd.grad(losses.sum(), list(leaves.values()), allow_unused=True)
@@ -135,12 +133,13 @@ class VmapEngine:
 
         The module has what all tasks share.
         """
-        parameters = stacked_parameters(self.models)
-        for name in self._apart:
-            parameters[name] = torch.stack([row[name] for row in self._rows]).detach()
-        for name, one in parameters.items():
-            one.requires_grad_(self._rows[0][name].requires_grad)
-        return parameters
+        parameters = {name: torch.stack([row[name] for row in self._rows]) for name in self._apart}
+        for flat in self.models.flats:
+            parameters |= flat.stacked(flat.tasks)
+        return {
+            name: one.detach().requires_grad_(self._rows[0][name].requires_grad)
+            for name, one in parameters.items()
+        }
 
     def _hand_over(self, gradients: dict[str, torch.Tensor | None]) -> None:
         if self._flat is None:
@@ -157,57 +156,6 @@ class VmapEngine:
                     "`requires_grad_(False)`, do not tether it, or use engine='loop'."
                 )
             place.copy_(gradient)
-
-
-class StackedFeed:
-    """Inputs and targets of a step with an axis for the tasks in front.
-
-    Rows of tensors are fetched for many steps at once, since calls cost more than copying.
-    """
-
-    def __init__(self, feed: Feed) -> None:
-        self.feed = feed
-        size = feed.plan.per_step
-        ahead = size is not None and feed.stackable and feed.augment is None
-        self._steps = max(1, _ROWS // size) if ahead and size is not None else None
-        self._block = -1
-        self._x = self._y = torch.empty(0)
-
-    def step(self, step: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return inputs and targets of a step, of shape (n_tasks, n_rows, ...)."""
-        if self._steps is None:
-            return self._stacked(step)
-        block, number = divmod(step, self._steps)
-        if block != self._block:
-            ends = block * self._steps, (block + 1) * self._steps
-            pieces = [self.feed.rows(row, *ends) for row in range(len(self.feed))]
-            self._x, self._y = (
-                torch.stack(parts).unflatten(1, (self._steps, -1)).to(self.feed.device)
-                for parts in zip(*pieces, strict=True)
-            )
-            self._block = block
-        return self._x[:, number], self._y[:, number]
-
-    def _stacked(self, step: int) -> tuple[torch.Tensor, torch.Tensor]:
-        batches = list(self.feed.step(step))
-        shapes = {(tuple(batch.x.shape), tuple(batch.y.shape)) for batch in batches}
-        if len(batches) < len(self.feed) or len(shapes) > 1:
-            raise ValueError(
-                "engine='vmap' needs a batch of each task, all of the same shape; got "
-                f"{len(batches)} of {len(self.feed)}, with shapes of x and y "
-                f"{', '.join(map(str, sorted(shapes)))}. Use a fixed `batch_size` with "
-                "sampling='cycle', or engine='loop'."
-            )
-        return torch.stack([b.x for b in batches]), torch.stack([b.y for b in batches])
-
-
-def stacked_parameters(models: TaskModels) -> Tensors:
-    """Tethered parameters of all tasks, as views of the flat buffers."""
-    return {
-        slot.name: flat.tasks[:, slot.start : slot.stop].unflatten(1, slot.shape).detach()
-        for flat in models.flats
-        for slot in flat.slots
-    }
 
 
 def can_be_flat(optimizer: optim.Optimizer, models: TaskModels) -> bool:
@@ -245,14 +193,12 @@ class FlatOptimizer:
     def flatten(self) -> None:
         """Hand over the flat buffers, and the state of the parameters with them."""
         flats, state = self.models.flats, self.optimizer.state
-        stacked = stacked_parameters(self.models)
-        self.parameters = {name: one.requires_grad_() for name, one in stacked.items()}
         self.leaves = [nn.Parameter(flat.tasks) for flat in flats]
         for flat, leaf in zip(flats, self.leaves, strict=True):
             leaf.grad = torch.zeros_like(leaf)
-            for slot in flat.slots:
-                part = leaf.grad[:, slot.start : slot.stop]
-                self.gradients[slot.name] = part.unflatten(1, slot.shape)
+            self.gradients |= flat.stacked(leaf.grad)
+            for name, one in flat.stacked(flat.tasks).items():
+                self.parameters[name] = one.detach().requires_grad_()
             rows = [flat.tethered(module) for module in self.models.per_task]
             if state:
                 state[leaf] = {
