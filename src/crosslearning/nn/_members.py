@@ -70,13 +70,13 @@ class _Bands:
             for i in range(0, n, _BAND)
         ]
 
-    def add_to(self, total: Array, width: int) -> None:
-        """Add the upper half of the Gram matrix of so many columns."""
+    def product(self, width: int) -> Array:
+        """Return the upper half of the Gram matrix of so many columns."""
         if width < self._rows.shape[1]:
             self._rows[:, width:] = 0.0
         for left, right, product in self._factors:
             np.matmul(left, right, out=product)
-        total += self._products.sum(axis=0, dtype=np.float64)
+        return np.asarray(self._products.sum(axis=0, dtype=np.float64))
 
     def mirrored(self, total: Array) -> Array:
         return np.where(self._is_upper, total, total.T)
@@ -96,7 +96,8 @@ class Workspace:
         n_tasks = len(flat) - 1
         room = torch.empty((len(flat), wide), dtype=self.dtype, device=flat.device)
         self._product = room.new_empty((n_tasks, n_tasks))
-        self._by_numpy = flat.device.type == "cpu" and n_tasks >= _MANY
+        self._on_cpu = flat.device.type == "cpu"
+        self._by_numpy = self._on_cpu and n_tasks >= _MANY
         banded = self._by_numpy and _HAS_BANDS and n_tasks <= _MOST and wide % _PIECE == 0
         self._bands = _Bands(room[:-1].numpy()) if banded else None
         self._chunks = []
@@ -115,26 +116,33 @@ class Workspace:
         wide = min(wide, -(-even // _PIECE) * _PIECE if n_columns > _PIECE else max(1, n_columns))
         return cls(flat, wide, flat.split(wide, dim=1) if n_columns else ())
 
-    @np.errstate(over="ignore", invalid="ignore")  # detected in the result
-    def gram(self, numbers: Iterable[int] | None = None) -> Array:
-        """Gram matrix ⟨z_i - z_g, z_j - z_g⟩ of the tasks, over chunks as they become available.
+    def gram(self) -> Array:
+        """Gram matrix ⟨z_i - z_g, z_j - z_g⟩ of the tasks.
 
         Differences are multiplied chunk by chunk, and the products are summed in float64.
         """
-        shape, on_cpu = self._product.shape, self.flat.device.type == "cpu"
+        return self.total(map(self.product, range(self.n_chunks)))
+
+    def product(self, number: int) -> Any:
+        """Gram matrix of one chunk, in memory that the next call uses again."""
+        rows = self._chunks[number].differences()
+        if self._bands:
+            return self._bands.product(rows.shape[1])
+        if self._by_numpy:
+            return np.matmul(rows.numpy(), rows.numpy().T, out=self._product.numpy())
+        product = torch.mm(rows, rows.T, out=self._product)
+        return product.numpy() if self._on_cpu else product.to(self._sums)
+
+    @np.errstate(over="ignore", invalid="ignore")  # detected in the result
+    def total(self, products: Iterable[Any]) -> Array:
+        """Sum of the Gram matrices of chunks, always in the same order, symmetric."""
+        shape = self._product.shape
         total: Any = np.zeros(shape)
-        if not on_cpu:
+        if not self._on_cpu:
             total = torch.zeros(shape, dtype=torch.float64, device=self._sums)
-        for number in range(self.n_chunks) if numbers is None else numbers:
-            rows = self._chunks[number].differences()
-            if self._bands:
-                self._bands.add_to(total, rows.shape[1])
-            elif self._by_numpy:
-                total += np.matmul(rows.numpy(), rows.numpy().T, out=self._product.numpy())
-            else:
-                product = torch.mm(rows, rows.T, out=self._product)
-                total += product.numpy() if on_cpu else product.to(self._sums)
-        gram: Array = total if on_cpu else total.cpu().numpy()
+        for product in products:
+            total += product
+        gram: Array = total if self._on_cpu else total.cpu().numpy()
         return self._bands.mirrored(gram) if self._bands else 0.5 * (gram + gram.T)
 
     def move(self, pull: Array, weights: Array) -> None:
@@ -225,8 +233,14 @@ class Columns:
         self._work = Workspace(new((n_rows, 0)), local.wide, self._received)
         self._packed = new((len(local.flat) - 1) * ranks.size * local.wide)
 
+    @np.errstate(over="ignore", invalid="ignore")  # detected in the result
     def gram(self) -> Array:
-        return self._ranks.sum(self._work.gram(self._fetch()), "task")
+        shape = self._most, self._ranks.n_tasks, self._ranks.n_tasks
+        products = self._local.flat.new_zeros(shape, dtype=torch.float64)
+        for number in self._fetch():
+            products[number] = torch.as_tensor(self._work.product(number))
+        gathered = self._ranks.gather_tensors(products).flatten(0, 1)[: self._local.n_chunks]
+        return self._work.total(gathered.numpy() if gathered.device.type == "cpu" else gathered)
 
     def move(self, pull: Array, weights: Array) -> None:
         """Compute some columns of the new centre, gather the others, and move the local tasks."""
