@@ -87,7 +87,7 @@ def test_springs_blocks_and_untethered_parameters(tether):
 
 def test_batches_of_a_pass_over_all_tasks_are_those_of_the_loop(monkeypatch):
     """Taken for two steps at a time, task by task with augmentation, and all rows at once."""
-    monkeypatch.setattr("crosslearning.nn._vmap._ROWS", 8)
+    monkeypatch.setattr("crosslearning.nn._data._ROWS_AHEAD", 8)
     equal = {task: (x[:10], y[:10]) for task, (x, y) in rows().items()}
 
     def noisy(x, generator):

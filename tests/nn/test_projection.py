@@ -51,6 +51,33 @@ def test_agrees_with_the_core(dtype, epsilon):
         np.testing.assert_allclose(models.distances(), measured, rtol=1e-6, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", STORED)
+@pytest.mark.parametrize("bands", [False, True], ids=["whole", "bands"])
+@pytest.mark.parametrize("n_tasks", [15, 16, 18])
+def test_many_tasks_agree_with_the_core(dtype, bands, n_tasks, monkeypatch):
+    monkeypatch.setattr("crosslearning.nn._members._HAS_BANDS", bands)
+    monkeypatch.setattr("crosslearning.nn._members._ELEMENTS", 1)  # two chunks, the last narrower
+    module = nn.Linear(50, 41).to(dtype)
+    models = TaskModels(module, range(n_tasks), epsilon=0.5)
+    for seed in range(2):
+        scatter(models, seed=seed)
+        thetas, center = vectors(models)
+        expected = project(thetas, 0.5, center=center)
+        models.project()
+        np.testing.assert_allclose(vectors(models)[0], expected.thetas, rtol=0, atol=STORED[dtype])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e30])
+@pytest.mark.parametrize("bands", [False, True], ids=["whole", "bands"])
+def test_many_tasks_that_are_not_finite_are_refused(value, bands, monkeypatch):
+    monkeypatch.setattr("crosslearning.nn._members._HAS_BANDS", bands)
+    models = TaskModels(nn.Linear(60, 40), range(16), epsilon=0.5)
+    with torch.no_grad():
+        models[3].weight[7] = value
+    with pytest.raises(ValueError, match="task 3"):
+        models.project()
+
+
 @pytest.mark.parametrize("weight", [0.0, 0.3, 1.0, 5.0])
 def test_weight_of_the_centre(weight):
     models = TaskModels(network().double(), TASKS, epsilon=0.5, center_weight=weight)

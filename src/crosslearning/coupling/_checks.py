@@ -113,7 +113,7 @@ def check_start(start: ArrayLike | None, n_tasks: int) -> Array | None:
     if start is None:
         return None
     pull = np.asarray(start, dtype=np.float64)
-    if pull.shape != (n_tasks,) or not np.all((pull >= 0) & (pull <= 1)):
+    if pull.shape != (n_tasks,) or not (pull.min() >= 0 and pull.max() <= 1):
         raise ValueError(
             f"`start` must hold one pull between 0 and 1 for each of the {n_tasks} tasks; got "
             f"{start!r}. Use the `pull` of a previous projection."

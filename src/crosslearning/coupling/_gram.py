@@ -40,8 +40,8 @@ class Request(NamedTuple):
     tether: Tether
     weight: float
     start: Array | None
-    tol: float
-    max_iter: int
+    tol: float = 1e-10
+    max_iter: int = 100
 
     @classmethod
     def checked(
@@ -222,15 +222,12 @@ def couple(
         Request.checked(law, center_weight, first, tol, max_iter, n_tasks)
         for law, first in zip(tethers, start or [None] * n_groups, strict=True)
     ]
-    couplings = _couple_grams(members, requests)
-    for group, (coupling, law) in enumerate(zip(couplings, tethers, strict=True)):
-        warn_unless_converged(coupling)
-        if tell_resolution:
-            warn_unless_resolved(coupling, law, members, group)
-    return tuple(couplings)
+    return couple_checked(members, requests, tell_resolution)
 
 
-def _couple_grams(members: Members, requests: list[Request]) -> list[Coupling]:
+def couple_checked(
+    members: Members, requests: Sequence[Request], tell_resolution: bool
+) -> tuple[Coupling, ...]:
     """Solve from Gram matrices, move the members, and measure them if rounding matters."""
     grams = members.gram()
     squares = np.diagonal(grams, axis1=1, axis2=2)
@@ -256,7 +253,10 @@ def _couple_grams(members: Members, requests: list[Request]) -> list[Coupling]:
             status=status_as_stored(members, group, step.status, stored, step.active, tether),
         )
         results.append(coupling)
-    return results
+        warn_unless_converged(coupling)
+        if tell_resolution:
+            warn_unless_resolved(coupling, tether, members, group)
+    return tuple(results)
 
 
 def subgradient_iterates(

@@ -190,9 +190,7 @@ class Storage(NamedTuple):
     def blurs(self, distances: Array) -> bool:
         """Whether rounding may change the fourth digit of a positive distance."""
         # Rounding is random: little of it is along the offset, the rest adds in quadrature.
-        share = np.divide(
-            self.rounding[:, None], distances, out=np.zeros_like(distances), where=distances > 0
-        )
+        share = self.rounding[:, None] / np.where(distances > 0, distances, np.inf)
         change = 4.0 * share / np.sqrt(self.n_parameters)[:, None] + share**2
         return bool(change.max() > _FOURTH_DIGIT)
 
@@ -202,8 +200,11 @@ def exact_combination(weights: Array, eps: float) -> Array:
     # A sum that is off by a rounding error would rescale the centre in every step. Rounding the
     # coefficients to a grid changes them slightly, and that only multiplies differences.
     grid = 2.0 * eps
-    rounded = np.round(weights / grid) * grid
-    return np.append(rounded, 1.0 - rounded.sum())
+    combination = np.empty(len(weights) + 1)
+    rounded = combination[:-1]
+    np.multiply(np.rint(weights / grid), grid, out=rounded)
+    combination[-1] = 1.0 - rounded.sum()
+    return combination
 
 
 def status_as_stored(
@@ -211,7 +212,7 @@ def status_as_stored(
 ) -> Status:
     """Return the status after storing: unresolved if rounding moved a task off its radius."""
     epsilon = np.asarray(tether.epsilon)
-    beyond = bool(np.any(distances > (1.0 + _OFF) * epsilon))
+    beyond = bool((distances > (1.0 + _OFF) * epsilon).any())
     short = active & (distances < (1.0 - _OFF) * epsilon)
     if status is not Status.CONVERGED or not (beyond or short.any()):
         return status

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -65,7 +66,10 @@ class CenterFunction:
 
     def at(self, center: Array) -> CenterPoint:
         """Evaluate at a centre."""
-        square = self._squares(center)
+        square = np.empty(len(self.points))
+        for rows in self._blocks:
+            difference = self.points[rows] - center
+            np.vecdot(difference, difference, out=square[rows])
         d = np.sqrt(square)
         pull, slope, envelope = self.tether._law(d)
         total = self.weight + float(np.add.reduce(pull))
@@ -81,7 +85,7 @@ class CenterFunction:
         """(w + Σ pull_i) I + Σ (slope_i - pull_i) v_i v_iᵀ, v_i the unit vector from z_i to c."""
         ratio = self._radial_excess(at)[:, None]
         result = np.zeros((len(at.center), len(at.center)))
-        for rows in self._blocks():
+        for rows in self._blocks:
             difference = self.points[rows] - at.center
             result += difference.T @ (ratio[rows] * difference)
         # With a free centre and hardly any pull the Hessian is numerically singular.
@@ -97,13 +101,7 @@ class CenterFunction:
     def _radial_excess(at: CenterPoint) -> Array:
         return np.asarray((at.slope - at.pull) / np.maximum(at.distance**2, _TINY))
 
-    def _squares(self, center: Array) -> Array:
-        square = np.empty(len(self.points))
-        for rows in self._blocks():
-            difference = self.points[rows] - center
-            np.vecdot(difference, difference, out=square[rows])
-        return square
-
+    @cached_property
     def _blocks(self) -> list[slice]:
         """Divide the rows into blocks, to keep temporaries small."""
         n, m = self.points.shape

@@ -120,6 +120,13 @@ class FlatBuffer:
     def tasks(self) -> torch.Tensor:
         return self.flat[:-1]
 
+    def stacked(self, rows: torch.Tensor) -> dict[str, torch.Tensor]:
+        """View rows of such a matrix as parameters with an axis for the tasks in front."""
+        return {
+            slot.name: rows[:, slot.start : slot.stop].unflatten(1, slot.shape)
+            for slot in self.slots
+        }
+
     def tethered(self, module: nn.Module) -> list[nn.Parameter]:
         return [module.get_parameter(slot.name) for slot in self.slots]
 

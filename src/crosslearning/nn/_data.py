@@ -10,6 +10,7 @@ import hashlib
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -22,6 +23,7 @@ Augment = Callable[[Any, torch.Generator], Any]
 Batch = tuple[Any, Any]
 
 _SAMPLE = 16  # rows that represent data loaded row by row
+_ROWS_AHEAD = 1024  # of each task that are fetched at once
 
 
 def check_counts(*, least: int = 1, **values: object) -> None:
@@ -215,11 +217,12 @@ class Feed:
         self._first, self._copy, self._copies = ranks.local.start, ranks.copy, ranks.copies
         self._sources = tuple(sources.items())
         self._orders: dict[Hashable, tuple[int, torch.Tensor]] = {}
+        self._ahead: tuple[int, Batch] | None = None  # stacked rows of a block of steps
 
     def __len__(self) -> int:
         return len(self._sources)
 
-    @property
+    @cached_property
     def stackable(self) -> bool:
         """Whether the batches of all tasks are known to have the same shape, as rows of tensors."""
         pairs = [source for _, source in self._sources if isinstance(source, Pair)]
@@ -240,16 +243,48 @@ class Feed:
                 x, y = x.to(self.device), y.to(self.device)
                 yield TaskBatch(row, x, y, self.dropout_seed(row, step), weight)
 
+    def stacked(self, step: int) -> Batch:
+        """Stack inputs and targets of a step, of shape (n_tasks, n_rows, ...).
+
+        Rows of tensors are fetched for many steps at once: calls cost more than copying.
+        """
+        size = self.plan.per_step
+        if size is None or self.augment is not None or not self.stackable:
+            return self._stacked(step)
+        steps = max(1, _ROWS_AHEAD // size)
+        block, number = divmod(step, steps)
+        if self._ahead is None or self._ahead[0] != block:
+            pieces = [self._rows_of_steps(row, block * steps, steps) for row in range(len(self))]
+            x, y = (
+                torch.stack(parts).unflatten(1, (steps, -1)).to(self.device)
+                for parts in zip(*pieces, strict=True)
+            )
+            self._ahead = block, (x, y)
+        x, y = self._ahead[1]
+        return x[:, number], y[:, number]
+
+    def _stacked(self, step: int) -> Batch:
+        batches = list(self.step(step))
+        shapes = {(tuple(batch.x.shape), tuple(batch.y.shape)) for batch in batches}
+        if len(batches) < len(self) or len(shapes) > 1:
+            raise ValueError(
+                "engine='vmap' needs a batch of each task, all of the same shape; got "
+                f"{len(batches)} of {len(self)}, with shapes of x and y "
+                f"{', '.join(map(str, sorted(shapes)))}. Use a fixed `batch_size` with "
+                "sampling='cycle', or engine='loop'."
+            )
+        return torch.stack([b.x for b in batches]), torch.stack([b.y for b in batches])
+
     def dropout_seed(self, row: int, step: int) -> int:
         """Seed of what is random in the model of a task in a step."""
         purpose = f"dropout {self._copy}" if self._copy else "dropout"
         return self._seed(purpose, self._sources[row][0], step)
 
-    def rows(self, row: int, step: int, until: int) -> tuple[Any, Any]:
+    def _rows_of_steps(self, row: int, step: int, n_steps: int) -> Batch:
         """Return inputs and targets of a task with indexable rows, for a range of steps."""
         task, source = self._sources[row]
         row += self._first
-        start, stop = self.plan.piece(row, step)[0], self.plan.piece(row, until)[0]
+        start, stop = self.plan.piece(row, step)[0], self.plan.piece(row, step + n_steps)[0]
         return self._load(task, source, start, stop, step)
 
     def _part(self, x: Any, y: Any) -> tuple[Any, Any, float]:

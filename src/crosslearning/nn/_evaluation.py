@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -134,8 +134,6 @@ class Validation:
     def __init__(
         self, data: Any, metric: Any, loss: Callable[[Any, Any], Any], patience: int | None
     ) -> None:
-        if patience is not None:
-            check_counts(patience=patience)
         self.sources = as_sources(data, "validation")
         self.metric = loss if metric is None else as_metric(metric)
         self.sign = -1.0 if metric is None else 1.0
@@ -144,6 +142,16 @@ class Validation:
         self.best = -math.inf
         self.best_epoch: int | None = None
         self.best_state: dict[str, torch.Tensor] | None = None
+
+    @classmethod
+    def optional(cls, data: Any, metric: Any, loss: Any, patience: int | None) -> Self | None:
+        """Check the arguments; None without data."""
+        for name, option in (("metric", metric), ("patience", patience)):
+            if data is None and option is not None:
+                raise ValueError(f"`{name}` needs `validation`, the data to score the models on.")
+        if patience is not None:
+            check_counts(patience=patience)
+        return None if data is None else cls(data, metric, loss, patience)
 
     def scores(self, models: TaskModels) -> tuple[Array, float]:
         """Metric of each task, NaN without data, and the mean over the others."""
@@ -166,11 +174,6 @@ class Validation:
     def load_state(self, state: dict[str, Any]) -> None:
         self.best, self.best_epoch = state["best"], state["epoch"]
         self.best_state = state["models"]
-
-    def restore(self, models: TaskModels) -> None:
-        """Restore the best parameters, if they were kept."""
-        if self.best_state is not None:
-            models.load_state_dict(self.best_state)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,14 +18,19 @@ import torch.distributed as dist
 from crosslearning.coupling import Coupling, Status, Storage
 from crosslearning.coupling._members import exact_combination
 from crosslearning.nn._ranks import Ranks
-from crosslearning.tether import Array, Flags
+from crosslearning.tether import Array, Flags, Reals
 
 if TYPE_CHECKING:
     from crosslearning.nn._task_models import TaskModels
 
 _ELEMENTS = 1 << 17  # of a chunk: its temporaries stay in the second-level cache
-_NARROWEST = 1 << 14  # narrower chunks cost more in calls than in arithmetic
+_NARROWEST = 1 << 11  # narrower chunks cost more in calls than in arithmetic
+_NARROWEST_ON_DEVICE = 1 << 14  # where calls take longer
 _MANY = 16  # rows from which NumPy, which computes half of a symmetric matrix, is faster than torch
+# OpenBLAS has fast kernels for products of up to a million multiplications with AVX-512: half of a
+# symmetric matrix by bands takes half as long as by one call for all of it.
+_PIECE, _BAND, _MOST = 1 << 10, 4, 160
+_HAS_BANDS = torch.backends.cpu.get_cpu_capability() == "AVX512"
 _FRESH = 50  # steps after which norms, which change slowly, are measured again
 _ALIKE = 1e-3  # relative difference of Gram matrices of copies that have the same gradients
 
@@ -52,6 +57,31 @@ class _Chunk(NamedTuple):
         return torch.sub(self.tasks, self.center, out=self.room)
 
 
+class _Bands:
+    """Inner products of rows by products of few of them, on and above the diagonal."""
+
+    def __init__(self, rows: Reals) -> None:
+        n = len(rows)
+        self._rows, self._is_upper = rows, np.tri(n, dtype=np.bool_).T
+        pieces = rows.reshape(n, -1, _PIECE).swapaxes(0, 1)
+        self._products = np.zeros((len(pieces), n, n), rows.dtype)
+        self._factors = [
+            (pieces[:, i : i + _BAND], pieces[:, i:].mT, self._products[:, i : i + _BAND, i:])
+            for i in range(0, n, _BAND)
+        ]
+
+    def product(self, width: int) -> Array:
+        """Return the upper half of the Gram matrix of so many columns."""
+        if width < self._rows.shape[1]:
+            self._rows[:, width:] = 0.0
+        for left, right, product in self._factors:
+            np.matmul(left, right, out=product)
+        return np.asarray(self._products.sum(axis=0, dtype=np.float64))
+
+    def mirrored(self, total: Array) -> Array:
+        return np.where(self._is_upper, total, total.T)
+
+
 class Workspace:
     """Passes over a matrix of shape (n_tasks + 1, n_columns), given in chunks of columns.
 
@@ -63,8 +93,13 @@ class Workspace:
         self.dtype = torch.float64 if flat.dtype is torch.float64 else torch.float32
         # Sums are in float64: on the CPU where the matrix' own device cannot.
         self._sums = torch.device("cpu") if flat.device.type == "mps" else flat.device
-        self._by_numpy = flat.device.type == "cpu" and len(flat) > _MANY
+        n_tasks = len(flat) - 1
         room = torch.empty((len(flat), wide), dtype=self.dtype, device=flat.device)
+        self._product = room.new_empty((n_tasks, n_tasks))
+        self._on_cpu = flat.device.type == "cpu"
+        self._by_numpy = self._on_cpu and n_tasks >= _MANY
+        banded = self._by_numpy and _HAS_BANDS and n_tasks <= _MOST and wide % _PIECE == 0
+        self._bands = _Bands(room[:-1].numpy()) if banded else None
         self._chunks = []
         for stored in chunks:
             here = room[:, : stored.shape[1]]
@@ -73,35 +108,42 @@ class Workspace:
 
     @classmethod
     def whole(cls, flat: torch.Tensor, n_tasks: int) -> Workspace:
-        """Divide a matrix; the width is a power of 2, so that rows of the room are aligned."""
-        wide = 1 << (max(_NARROWEST, _ELEMENTS // max(n_tasks, 4)).bit_length() - 1)
-        wide = max(1, min(wide, flat.shape[1]))
-        return cls(flat, wide, flat.split(wide, dim=1) if flat.shape[1] else ())
+        """Divide a matrix into equal chunks, of whole pieces unless it is smaller than one."""
+        narrowest = _NARROWEST if flat.device.type == "cpu" else _NARROWEST_ON_DEVICE
+        wide = 1 << (max(narrowest, _ELEMENTS // max(n_tasks, 4)).bit_length() - 1)
+        n_columns = flat.shape[1]
+        even = -(-n_columns // max(1, -(-n_columns // wide)))
+        wide = min(wide, -(-even // _PIECE) * _PIECE if n_columns > _PIECE else max(1, n_columns))
+        return cls(flat, wide, flat.split(wide, dim=1) if n_columns else ())
 
     def gram(self) -> Array:
         """Gram matrix ⟨z_i - z_g, z_j - z_g⟩ of the tasks.
 
         Differences are multiplied chunk by chunk, and the products are summed in float64.
         """
-        n_tasks = len(self.flat) - 1
-        products = self.flat.new_empty((self.n_chunks, n_tasks, n_tasks), dtype=self.dtype)
-        for number, product in enumerate(products):
-            self.multiply(number, out=product)
-        return self.total(products)
+        return self.total(map(self.product, range(self.n_chunks)))
 
-    def multiply(self, number: int, out: torch.Tensor) -> None:
-        """Write the Gram matrix of one chunk."""
-        difference = self._chunks[number].differences()
+    def product(self, number: int) -> Any:
+        """Gram matrix of one chunk, in memory that the next call uses again."""
+        rows = self._chunks[number].differences()
+        if self._bands:
+            return self._bands.product(rows.shape[1])
         if self._by_numpy:
-            rows = difference.numpy()
-            np.matmul(rows, rows.T, out=out.numpy())
-        else:
-            torch.mm(difference, difference.T, out=out)
+            return np.matmul(rows.numpy(), rows.numpy().T, out=self._product.numpy())
+        product = torch.mm(rows, rows.T, out=self._product)
+        return product.numpy() if self._on_cpu else product.to(self._sums)
 
-    def total(self, products: torch.Tensor) -> Array:
-        """Sum of the Gram matrices of chunks, symmetric."""
-        gram: Array = products.to(self._sums).sum(dim=0, dtype=torch.float64).cpu().numpy()
-        return 0.5 * (gram + gram.T)
+    @np.errstate(over="ignore", invalid="ignore")  # detected in the result
+    def total(self, products: Iterable[Any]) -> Array:
+        """Sum of the Gram matrices of chunks, always in the same order, symmetric."""
+        shape = self._product.shape
+        total: Any = np.zeros(shape)
+        if not self._on_cpu:
+            total = torch.zeros(shape, dtype=torch.float64, device=self._sums)
+        for product in products:
+            total += product
+        gram: Array = total if self._on_cpu else total.cpu().numpy()
+        return self._bands.mirrored(gram) if self._bands else 0.5 * (gram + gram.T)
 
     def move(self, pull: Array, weights: Array) -> None:
         """Set θ_g = z_g + Σ weights_i (z_i - z_g) and θ_i = z_i + pull_i (θ_g - z_i), in one pass.
@@ -110,7 +152,7 @@ class Workspace:
         """
         if pull.any() or weights.any():
             others, rest = self._coefficients(weights)
-            shares = self._column(pull)
+            shares = self._vector(pull)[:, None]
             for chunk in reversed(self._chunks):  # the last ones are still in the cache
                 chunk.load()
                 chunk.center.addmv_(chunk.tasks.T, others, beta=rest)
@@ -127,7 +169,7 @@ class Workspace:
 
     def pull_to(self, center: torch.Tensor, pull: Array) -> None:
         """Move to a new centre, a matrix with a row per chunk."""
-        shares = self._column(pull)
+        shares = self._vector(pull)[:, None]
         for chunk, row in zip(self._chunks, center, strict=True):
             chunk.load()
             chunk.center.copy_(row[: len(chunk.center)])
@@ -158,11 +200,13 @@ class Workspace:
 
     def _coefficients(self, weights: Array) -> tuple[torch.Tensor, float]:
         """Coefficients of the tasks and of the present centre in the new one."""
-        *others, rest = exact_combination(weights, torch.finfo(self.dtype).eps).tolist()
-        return torch.tensor(others, dtype=self.dtype, device=self.flat.device), rest
+        shares = exact_combination(weights, torch.finfo(self.dtype).eps)
+        return self._vector(shares[:-1]), float(shares[-1])
 
-    def _column(self, pull: Array) -> torch.Tensor:
-        return torch.tensor(pull[:, None], dtype=self.dtype, device=self.flat.device)
+    def _vector(self, values: Array) -> torch.Tensor:
+        """Numbers per task, to compute with; NumPy converts short vectors faster than torch."""
+        dtype = np.float64 if self.dtype is torch.float64 else np.float32
+        return torch.from_numpy(values.astype(dtype)).to(self.flat.device)
 
 
 class Columns:
@@ -189,13 +233,14 @@ class Columns:
         self._work = Workspace(new((n_rows, 0)), local.wide, self._received)
         self._packed = new((len(local.flat) - 1) * ranks.size * local.wide)
 
+    @np.errstate(over="ignore", invalid="ignore")  # detected in the result
     def gram(self) -> Array:
         shape = self._most, self._ranks.n_tasks, self._ranks.n_tasks
-        products = self._local.flat.new_zeros(shape, dtype=self._work.dtype)
+        products = self._local.flat.new_zeros(shape, dtype=torch.float64)
         for number in self._fetch():
-            self._work.multiply(number, out=products[number])
-        gathered = self._ranks.gather_tensors(products).flatten(0, 1)
-        return self._work.total(gathered[: self._local.n_chunks])
+            products[number] = torch.as_tensor(self._work.product(number))
+        gathered = self._ranks.gather_tensors(products).flatten(0, 1)[: self._local.n_chunks]
+        return self._work.total(gathered.numpy() if gathered.device.type == "cpu" else gathered)
 
     def move(self, pull: Array, weights: Array) -> None:
         """Compute some columns of the new centre, gather the others, and move the local tasks."""
@@ -253,7 +298,7 @@ class FlatMembers:
 
     def gram(self) -> Array:
         self._take()
-        grams = np.stack([one.gram() for one in self._joint])
+        grams = np.array([one.gram() for one in self._joint])
         return self._total(grams) if self._models.sharded else self._of_first_copy(grams)
 
     def move(self, pull: Array, weights: Array) -> None:
@@ -273,14 +318,14 @@ class FlatMembers:
         """Precision of the blocks; norms are the first task's, at most `_FRESH` steps old."""
         if self._age % _FRESH == 0:
             norms = np.sqrt(self._total(np.array([one.norm() ** 2 for one in self.local])))
-            self._norms = self._ranks.gather(np.tile(norms, (len(self._models.per_task), 1)))[0]
+            norms = self._ranks.gather(np.tile(norms, (len(self._models.per_task), 1)))[0]
             widths = self._total(np.array([float(one.flat.shape[1]) for one in self.local]))
-            self._sizes = widths.astype(int)
+            dtypes = [flat.flat.dtype for flat in self._models.flats]
+            names = [str(dtype).removeprefix("torch.") for dtype in dtypes]
+            eps = np.array([torch.finfo(dtype).eps for dtype in dtypes])
+            self._storage = Storage(names, eps, norms, widths.astype(int))
         self._age += 1
-        dtypes = [flat.flat.dtype for flat in self._models.flats]
-        names = [str(dtype).removeprefix("torch.") for dtype in dtypes]
-        eps = np.array([torch.finfo(dtype).eps for dtype in dtypes])
-        return Storage(names, eps, self._norms, self._sizes)
+        return self._storage
 
     def culprits(self) -> tuple[list[str], str]:
         mine = [

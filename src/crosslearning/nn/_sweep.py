@@ -21,7 +21,14 @@ from crosslearning.evaluation.scores import best, nested
 from crosslearning.nn._data import Augment, Batches, Pair, as_sources, check_counts
 from crosslearning.nn._evaluation import EpochRecord, Metric
 from crosslearning.nn._ranks import Ranks
-from crosslearning.nn._sweep_runs import Folder, Measure, Plan, settings_of, train_single
+from crosslearning.nn._sweep_runs import (
+    Folder,
+    Measure,
+    Plan,
+    Setting,
+    settings_of,
+    train_single,
+)
 from crosslearning.tasks import within_task_folds
 from crosslearning.tether import Flags
 
@@ -135,6 +142,7 @@ def sweep(
         metric=metric,
         batch_size=batch_size,
         sampling=sampling,
+        engine=engine,
         pooled_epochs=pooled_epochs,
         center_weight=center_weight,
         scheduler=scheduler,
@@ -145,27 +153,30 @@ def sweep(
         mesh=mesh,
         blocks=None if blocks is None else dict(blocks),
     )
-    settings = settings_of(epsilons, baselines, stiffness)
-    ranks = Ranks(mesh, len(data))
-    with ranks.first_alone():
-        kept = None if folder is None else Folder(folder, plan)
     if isinstance(seeds, int):
         check_counts(seeds=seeds)
-    starts = list(range(seeds) if isinstance(seeds, int) else seeds)
-    pairs = list(product(settings, starts))
-    runs = {pair: kept.find(*pair) if kept else None for pair in pairs}
+        seeds = range(seeds)
+    return _table(plan, settings_of(epsilons, baselines, stiffness), list(seeds), folder)
+
+
+def _table(plan: Plan, settings: list[Setting], seeds: list[int], folder: Any) -> pd.DataFrame:
+    """Train what the folder lacks, run by run."""
+    ranks = Ranks(plan.mesh, len(plan.data))
+    with ranks.first_alone():
+        kept = None if folder is None else Folder(folder, plan)
+    runs = {pair: kept.find(*pair) if kept else None for pair in product(settings, seeds)}
     for run in [run for run, rows in runs.items() if rows is None]:
-        runs[run] = rows = train_single(plan, *run, engine, kept)
+        runs[run] = rows = train_single(plan, *run, kept)
         if kept and ranks.is_first:
             kept.keep(*run, rows)
     if kept and ranks.is_first:
-        for seed in starts:
+        for seed in seeds:
             kept.stage(seed).unlink(missing_ok=True)
     return pd.DataFrame(
         [
             {**setting.run(seed), "task": task, **row}
             for (setting, seed), rows in runs.items()
-            for task, row in zip(data, rows or (), strict=True)
+            for task, row in zip(plan.data, rows or (), strict=True)
         ]
     )
 

@@ -31,7 +31,6 @@ from crosslearning.tether import Tether
 Measure: TypeAlias = "Callable[[dict[str, Any], TaskModels, History], Sequence[dict[str, Any]]]"
 _BASELINES = ("pooled", "separate", "spring", "fine-tuned")
 _ENDS = {0.0: "pooled", math.inf: "separate"}
-_NUMBERS = ("batch_size", "sampling")  # of a plan, for `fit`
 
 
 class Setting(NamedTuple):
@@ -88,6 +87,7 @@ class Plan:
     metric: Any
     batch_size: int | None
     sampling: Literal["cycle", "proportional"]
+    engine: Any
     pooled_epochs: int
     center_weight: float
     scheduler: Callable[[torch.optim.Optimizer], Any] | None
@@ -140,28 +140,17 @@ class Plan:
 
 
 def train_single(
-    plan: Plan,
-    setting: Setting,
-    seed: int,
-    engine: Any,
-    folder: Folder | None,
+    plan: Plan, setting: Setting, seed: int, folder: Folder | None
 ) -> list[dict[str, Any]]:
-    """Train one setting with one seed, and return its rows of the table, task by task.
-
-    In a folder, runs with the same seed begin with the same pooled epochs, trained once.
-    """
-    module, weight = build(plan.module, seed), plan.center_weight
+    """Train one setting with one seed, and return its rows of the table, task by task."""
     models = TaskModels(
-        module, plan.data, tether=plan.tether(setting), center_weight=weight, mesh=plan.mesh
+        build(plan.module, seed),
+        plan.data,
+        tether=plan.tether(setting),
+        center_weight=plan.center_weight,
+        mesh=plan.mesh,
     )
-    run, pooled = setting.run(seed), plan.pooled_epochs_of(setting)
-    train = partial(_fit, plan, models, run, engine, pooled)
-    checkpoint = None if folder is None else folder.checkpoint(setting, seed)
-    if folder and checkpoint and plan.mesh is None and pooled and not checkpoint.exists():
-        train(folder.stage(seed), min(pooled, plan.epochs))
-        with replacing(checkpoint) as copy:
-            shutil.copyfile(folder.stage(seed), copy)
-    history = train(checkpoint, plan.epochs)
+    run, history = setting.run(seed), _fit(plan, models, setting, seed, folder)
     last, distances = history.records[-1], models.distances()
     scores = score_sources(models, plan.test_sources(), plan.test_metric)
     measured = [{}] * len(models) if plan.measure is None else plan.measure(run, models, history)
@@ -178,30 +167,36 @@ def train_single(
 
 
 def _fit(
-    plan: Plan,
-    models: TaskModels,
-    run: dict[str, Any],
-    engine: Any,
-    pooled: int,
-    checkpoint: Path | None,
-    epochs: int,
+    plan: Plan, models: TaskModels, setting: Setting, seed: int, folder: Folder | None
 ) -> History:
+    """Train; in a folder, runs with the same seed share their pooled epochs, trained once."""
+    run, pooled = setting.run(seed), plan.pooled_epochs_of(setting)
     on_epoch, blocks = plan.on_epoch, plan.blocks
     tethered = blocks and [name for name, radius in blocks.items() if radius != math.inf]
-    return fit(
+    train = partial(
+        fit,
         models,
         plan.data,
         plan.loss,
         plan.optimizer,
-        epochs,
         pooled_epochs=pooled if tethered is None else dict.fromkeys(tethered, pooled),
-        **{name: getattr(plan, name) for name in (*_NUMBERS, "scheduler", "augment")},
+        batch_size=plan.batch_size,
+        sampling=plan.sampling,
+        scheduler=plan.scheduler,
+        augment=plan.augment,
         callbacks=() if on_epoch is None else [lambda record: on_epoch(run, record)],
-        engine=engine,
-        seed=run["seed"],
-        checkpoint=checkpoint,
-        checkpoint_every=plan.checkpoint_every if checkpoint else None,
+        engine=plan.engine,
+        seed=seed,
     )
+    if folder is None:
+        return train(plan.epochs)
+    train = partial(train, checkpoint_every=plan.checkpoint_every)
+    checkpoint, stage = folder.checkpoint(setting, seed), folder.stage(seed)
+    if plan.mesh is None and pooled and not checkpoint.exists():
+        train(min(pooled, plan.epochs), checkpoint=stage)
+        with replacing(checkpoint) as copy:
+            shutil.copyfile(stage, copy)
+    return train(plan.epochs, checkpoint=checkpoint)
 
 
 class Folder:
@@ -245,7 +240,7 @@ class Folder:
 def _description(plan: Plan) -> dict[str, Any]:
     """Describe a sweep in JSON; a folder holds runs of equal descriptions."""
     functions = ("loss", "metric", "scheduler", "augment")
-    names = ("epochs", *_NUMBERS, "pooled_epochs", "center_weight", "blocks")
+    names = ("epochs", "batch_size", "sampling", "pooled_epochs", "center_weight", "blocks")
     parts = {"data": plan.sources(), "test": plan.test_sources()}
     return {
         "model": repr(build(plan.module, 0)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
 
 import numpy as np
@@ -13,8 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 
-from crosslearning.coupling import Status, couple
+from crosslearning.coupling import Status
 from crosslearning.coupling._checks import check_center_weight
+from crosslearning.coupling._gram import Request, couple_checked
 from crosslearning.nn._blocks import ALL
 from crosslearning.nn._files import (
     decode_label,
@@ -155,6 +157,7 @@ class TaskModels(LinkedModules):
         self.ranks, self.sharded = ranks, shard is not None
         self._positions: dict[Hashable, int] = {label: row for row, label in enumerate(labels)}
         self._pulls: dict[str, NDArray[np.float64]] = {}
+        self._resolution_warned: bool
         self._forget_size()
 
     @property
@@ -238,23 +241,22 @@ class TaskModels(LinkedModules):
         self, step_size: float | None, pooled: Collection[str] = ()
     ) -> StepCertificate:
         """Project without checking the views or notifying autograd; pool blocks of these names."""
-        names = [block.name for block in self.blocks]
-        # Autocast would compute products in bfloat16.
-        with torch.no_grad(), torch.autocast(self.flats[0].flat.device.type, enabled=False):
-            steps = couple(
-                self._members,
-                [
-                    Tether(0.0) if block.name in pooled else block.scaled(step_size)
-                    for block in self.blocks
-                ],
-                center_weight=self.center_weight,
-                start=[self._pulls.get(name) for name in names],
-                tell_resolution=not self._resolution_warned,
+        requests = [
+            Request(
+                Tether(0.0) if block.name in pooled else block.scaled(step_size),
+                self.center_weight,
+                self._pulls.get(block.name),
             )
+            for block in self.blocks
+        ]
+        with torch.no_grad(), _without_autocast(self.flats[0].flat.device.type):
+            steps = couple_checked(self._members, requests, not self._resolution_warned)
             average_buffers(list(self.per_task), self.center, self.ranks)
-        self._pulls = {name: step.pull for name, step in zip(names, steps, strict=True)}
-        self._resolution_warned |= any(step.status is Status.UNRESOLVED for step in steps)
-        return StepCertificate(dict(zip(names, steps, strict=True)))
+        named = {block.name: step for block, step in zip(self.blocks, steps, strict=True)}
+        self._pulls.update({name: step.pull for name, step in named.items()})
+        if any(step.status is Status.UNRESOLVED for step in steps):
+            self._resolution_warned = True
+        return StepCertificate(named)
 
     def average_gradients(self) -> None:
         """Average gradients over the ranks of the mesh that share a task, as DDP does.
@@ -381,6 +383,13 @@ class TaskModels(LinkedModules):
         """Measure the norms again, and whether the dtype resolves the radii."""
         self._members = FlatMembers(self)
         self._resolution_warned = False
+
+
+def _without_autocast(device: str) -> AbstractContextManager[Any]:
+    """Compute products in the dtype of the parameters, where autocast would round them."""
+    if torch.is_autocast_enabled(device):
+        return torch.autocast(device, enabled=False)
+    return nullcontext()
 
 
 def _check_labels(tasks: Iterable[Hashable] | None, module: Any) -> tuple[Hashable, ...]:

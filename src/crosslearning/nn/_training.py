@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -144,9 +145,7 @@ def fit(
     array([0.1, 0.1])
     """
     check_counts(epochs=epochs, project_every=project_every)
-    for name, option in (("metric", metric), ("patience", patience)):
-        if validation is None and option is not None:
-            raise ValueError(f"`{name}` needs `validation`, the data on which models are scored.")
+    scored = Validation.optional(validation, metric, loss, patience)
     sources = _sources(data, models)
     device = next(models.parameters()).device
     plan = schedule(tuple(sources.values()), batch_size, sampling, models.ranks)
@@ -156,20 +155,20 @@ def fit(
         feed=Feed(sources, plan, seed, augment, device, models.ranks),
         optimizer=made,
         scheduler=make_scheduler(scheduler, made),
-        validation=None if validation is None else Validation(validation, metric, loss, patience),
+        validation=scored,
         callbacks=callbacks,
         project_every=project_every,
         pooled_epochs=_by_block(pooled_epochs, models),
     )
     saved = _resume(checkpoint, checkpoint_every, run, epochs)
-    with forked_generators(device), mode(models, training=True):
-        computing = choose_engine(engine, models, loss, made, run.feed)
-        try:
-            run.train(computing, epochs, saved)
-        finally:
-            computing.close()
-    if run.validation is not None:
-        run.validation.restore(models)
+    with (
+        forked_generators(device),
+        mode(models, training=True),
+        closing(choose_engine(engine, models, loss, made, run.feed)) as computing,
+    ):
+        run.train(computing, epochs, saved)
+    if scored is not None and scored.best_state is not None:
+        models.load_state_dict(scored.best_state)
     return run.history
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -19,13 +20,13 @@ Tensors = dict[str, torch.Tensor]
 
 _LAYERS = ("activation", "container", "dropout", "flatten", "linear")
 _OF_TORCH = tuple(f"torch.nn.modules.{kind}" for kind in _LAYERS)
-_ROWS = 1024  # of each task that are fetched at once
 # Optimizers that treat every element separately.
 ELEMENTWISE = (
     optim.ASGD, optim.Adadelta, optim.Adagrad, optim.Adam, optim.AdamW, optim.Adamax,
     optim.NAdam, optim.RAdam, optim.RMSprop, optim.Rprop, optim.SGD,
 )  # fmt: skip
 
+_REQUIRES_GRAD = attrgetter("requires_grad")
 _SMALL = 1 << 16  # numbers of a parameter, on average; with more, calls cost little
 
 
@@ -76,10 +77,11 @@ class VmapEngine:
         feed: Feed,
     ) -> None:
         refuse_unlike(models)
-        self._feed = StackedFeed(feed)
-        self.models, self.loss = models, loss
+        self.models, self.loss, self._feed = models, loss, feed
         self.device = next(models.parameters()).device
         self.losses = torch.vmap(self._loss_of_one, randomness="different")
+        names = [name for name, _ in models.center.named_parameters(remove_duplicate=False)]
+        self._tied = len(names) > len(dict(models.center.named_parameters()))  # finding out is slow
         self._rows: list[Tensors] = [dict(one.named_parameters()) for one in models.per_task]
         tethered = {slot.name for flat in models.flats for slot in flat.slots}
         self._apart = [
@@ -93,15 +95,15 @@ class VmapEngine:
             self._flat.flatten()
 
     def gradients(self, step: int) -> tuple[list[int], torch.Tensor]:
-        if self._flat is not None and not all(one.requires_grad for one in self._trained):
+        if self._flat is not None and not all(map(_REQUIRES_GRAD, self._trained)):
             self.close()  # a callback has frozen some
             self._flat = None
         for parameter in () if self._flat else self._trained:  # new gradients take as much memory
             parameter.grad = None
-        x, y = self._feed.step(step)
-        parameters = self._parameters()
+        x, y = self._feed.stacked(step)
+        parameters = self._flat.parameters if self._flat else self._parameters()
         leaves = {name: one for name, one in parameters.items() if one.requires_grad}
-        seed_torch(self.device, self._feed.feed.dropout_seed(0, step))
+        seed_torch(self.device, self._feed.dropout_seed(0, step))
         try:
             losses = self.losses(parameters, x, y)
             gradients = torch.autograd.grad(losses.sum(), list(leaves.values()), allow_unused=True)
@@ -123,23 +125,21 @@ class VmapEngine:
             self._flat.scatter()
 
     def _loss_of_one(self, parameters: Tensors, x: Any, y: Any) -> torch.Tensor:
-        return self.loss(functional_call(self.models.per_task[0], parameters, (x,)), y)
+        module = self.models.per_task[0]
+        return self.loss(functional_call(module, parameters, (x,), tie_weights=self._tied), y)
 
     def _parameters(self) -> Tensors:
         """Parameters of all tasks, stacked: views of the flat buffers, and copies of others.
 
         The module has what all tasks share.
         """
-        parameters = {
-            slot.name: flat.tasks[:, slot.start : slot.stop].unflatten(1, slot.shape).detach()
-            for flat in self.models.flats
-            for slot in flat.slots
+        parameters = {name: torch.stack([row[name] for row in self._rows]) for name in self._apart}
+        for flat in self.models.flats:
+            parameters |= flat.stacked(flat.tasks)
+        return {
+            name: one.detach().requires_grad_(self._rows[0][name].requires_grad)
+            for name, one in parameters.items()
         }
-        for name in self._apart:
-            parameters[name] = torch.stack([row[name] for row in self._rows]).detach()
-        for name, one in parameters.items():
-            one.requires_grad_(self._rows[0][name].requires_grad)
-        return parameters
 
     def _hand_over(self, gradients: dict[str, torch.Tensor | None]) -> None:
         if self._flat is None:
@@ -156,48 +156,6 @@ class VmapEngine:
                     "`requires_grad_(False)`, do not tether it, or use engine='loop'."
                 )
             place.copy_(gradient)
-
-
-class StackedFeed:
-    """Inputs and targets of a step with an axis for the tasks in front.
-
-    Rows of tensors are fetched for many steps at once, since calls cost more than copying.
-    """
-
-    def __init__(self, feed: Feed) -> None:
-        self.feed = feed
-        size = feed.plan.per_step
-        ahead = size is not None and feed.stackable and feed.augment is None
-        self._steps = max(1, _ROWS // size) if ahead and size is not None else None
-        self._block = -1
-        self._x = self._y = torch.empty(0)
-
-    def step(self, step: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return inputs and targets of a step, of shape (n_tasks, n_rows, ...)."""
-        if self._steps is None:
-            return self._stacked(step)
-        block, number = divmod(step, self._steps)
-        if block != self._block:
-            ends = block * self._steps, (block + 1) * self._steps
-            pieces = [self.feed.rows(row, *ends) for row in range(len(self.feed))]
-            self._x, self._y = (
-                torch.stack(parts).unflatten(1, (self._steps, -1)).to(self.feed.device)
-                for parts in zip(*pieces, strict=True)
-            )
-            self._block = block
-        return self._x[:, number], self._y[:, number]
-
-    def _stacked(self, step: int) -> tuple[torch.Tensor, torch.Tensor]:
-        batches = list(self.feed.step(step))
-        shapes = {(tuple(batch.x.shape), tuple(batch.y.shape)) for batch in batches}
-        if len(batches) < len(self.feed) or len(shapes) > 1:
-            raise ValueError(
-                "engine='vmap' needs a batch of each task, all of the same shape; got "
-                f"{len(batches)} of {len(self.feed)}, with shapes of x and y "
-                f"{', '.join(map(str, sorted(shapes)))}. Use a fixed `batch_size` with "
-                "sampling='cycle', or engine='loop'."
-            )
-        return torch.stack([b.x for b in batches]), torch.stack([b.y for b in batches])
 
 
 def can_be_flat(optimizer: optim.Optimizer, models: TaskModels) -> bool:
@@ -229,7 +187,8 @@ class FlatOptimizer:
         self.optimizer, self.models = optimizer, models
         self._parameters = optimizer.param_groups[0]["params"]
         self.leaves: list[nn.Parameter] = []  # the rows of the tasks of each buffer
-        self.gradients: dict[str, torch.Tensor] = {}  # of a parameter of all tasks, stacked
+        self.parameters: Tensors = {}  # of all tasks, stacked
+        self.gradients: Tensors = {}
 
     def flatten(self) -> None:
         """Hand over the flat buffers, and the state of the parameters with them."""
@@ -237,9 +196,9 @@ class FlatOptimizer:
         self.leaves = [nn.Parameter(flat.tasks) for flat in flats]
         for flat, leaf in zip(flats, self.leaves, strict=True):
             leaf.grad = torch.zeros_like(leaf)
-            for slot in flat.slots:
-                part = leaf.grad[:, slot.start : slot.stop]
-                self.gradients[slot.name] = part.unflatten(1, slot.shape)
+            self.gradients |= flat.stacked(leaf.grad)
+            for name, one in flat.stacked(flat.tasks).items():
+                self.parameters[name] = one.detach().requires_grad_()
             rows = [flat.tethered(module) for module in self.models.per_task]
             if state:
                 state[leaf] = {
