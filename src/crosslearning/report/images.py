@@ -25,6 +25,7 @@ def images(results: Results) -> Chapter:
     """Build the chapter on networks for image domains."""
     content, folder = results.content, results.path.parent
     data, config, trust = content["data"], content["config"], content.get("reliability")
+    rivals = tuple((name, percent(value)) for name, value in _ends(content).items())
     part = "linear head" if config.get("backbone") else "network"
     model = (config.get("backbone") or config["model"]).rpartition(":")[2]
     return Chapter(
@@ -35,7 +36,11 @@ def images(results: Results) -> Chapter:
         f"{count(len(data['domains']), 'domain')}; one {part} ({model}, {config['image_size']} px) "
         "per domain",
         sentence=content["sentence"],
-        numbers=(_choice(content, folder), _accuracy(content), _gain(content)),
+        numbers=(
+            _choice(content, folder),
+            Number("Test accuracy", spread(content["chosen"]["test"]), "", rivals),
+            _gain(content),
+        ),
         remarks=content["remarks"],
         notes=content["notes"],
         content=content,
@@ -74,11 +79,6 @@ def _one_radius(content: dict[str, Any]) -> float | None:
     """Return the radius that was chosen, if it is the same for all domains."""
     radii = set(map(float, content["chosen"]["epsilons"].values()))
     return radii.pop() if len(radii) == 1 else None
-
-
-def _accuracy(content: dict[str, Any]) -> Number:
-    rivals = tuple((name, percent(value)) for name, value in _ends(content).items())
-    return Number("Test accuracy", spread(content["chosen"]["test"]), "", rivals)
 
 
 def _ends(content: dict[str, Any]) -> dict[str, float]:
@@ -146,15 +146,11 @@ def _tables(content: dict[str, Any]) -> dict[str, Any]:
     """Return the tables of domains and of categories, for each method."""
     places = [float(point["epsilon"]) for point in content["path"]]
     names = [domain["domain"] for domain in content["data"]["domains"]]
-    methods = {
-        "pooled": dict.fromkeys(names, 0.0),
-        "cross-learned": content["chosen"]["between"] or {},
-        "separate": dict.fromkeys(names, math.inf),
-    }
     at = {
-        method: {name: places.index(float(radius)) for name, radius in radii.items()}
-        for method, radii in methods.items()
-        if radii and {*map(float, radii.values())} <= {*places}
+        _NAMES[row["method"]]: {
+            name: places.index(float(radius)) for name, radius in row["epsilons"].items()
+        }
+        for row in content["comparison"]
     }
     bound = at.get("cross-learned") or dict.fromkeys(names, 0)
 
