@@ -18,6 +18,8 @@ from crosslearning.report.plots import Figure
 from crosslearning.report.table import reliability
 
 _NAMES = {"pooled": "pooled", "cross": "cross-learned", "separate": "separate"}
+_LINEAR = 10.0  # per cent up to which the axis of improvements is about linear
+_TICKS = [digit * 10.0**power for power in range(-2, 5) for digit in (1, 3)]
 _PAPER = {"consensus": "pooled", "agnostic": "separate"}  # the paper's names
 
 
@@ -151,6 +153,7 @@ def _tables(content: dict[str, Any]) -> dict[str, Any]:
             name: places.index(float(radius)) for name, radius in row["epsilons"].items()
         }
         for row in content["comparison"]
+        if {*map(float, row["epsilons"].values())} <= {*places}
     }
     bound = at.get("cross-learned") or dict.fromkeys(names, 0)
 
@@ -199,13 +202,18 @@ def improvement_bars(values: Records) -> Spec:
     """Draw improvements, two bars for each domain and baseline."""
     kinds = list(dict.fromkeys(row["at"] for row in values))
     percents = [row["percent"] for row in values]
-    low, high = min(0.0, *percents), max(0.0, *percents)
+    low, high = _bent(min(0.0, *percents)), _bent(max(0.0, *percents))
     room = 0.35 * (high - low or 1.0)  # for the labels
-    ends = [low - room if low < 0 else low, high + room if high > 0 or low == 0 else high]
+    bent = low - room if low < 0 else low, high + room if high > 0 or low == 0 else high
+    ends = [math.copysign(_LINEAR * math.expm1(abs(end)), end) for end in bent]
+    coarse = [tick for tick in _TICKS if tick >= max(map(abs, percents)) / 100]
+    ticks = [0.0, *(t for tick in coarse for t in (-tick, tick) if ends[0] <= t <= ends[1])]
+    scale = alt.Scale(type="symlog", constant=_LINEAR, domain=ends, nice=False)
+    title = f"%, logarithmic beyond ±{_LINEAR:.0f}"
     base = chart(values).encode(
         y=alt.Y("what:N", sort=None, title=None, axis=alt.Axis(labelLimit=260)),
         yOffset=alt.YOffset("at:N", sort=kinds),
-        x=alt.X("percent:Q", title="%", scale=alt.Scale(domain=ends, nice=False)),
+        x=alt.X("percent:Q", title=title, scale=scale, axis=alt.Axis(values=ticks)),
     )
     colours = alt.Scale(domain=kinds, range=[CROSS, METHODS["pooled"]])
     bars = base.mark_bar(height=11).encode(
@@ -220,6 +228,11 @@ def improvement_bars(values: Records) -> Spec:
         text.transform_filter(~above).mark_text(**beside(left=True, gap=4), fontSize=11),
         height=36 * len({row["what"] for row in values}),
     )
+
+
+def _bent(percent: float) -> float:
+    """Where the chart draws a percentage: a domain that was at chance may gain a thousandfold."""
+    return math.copysign(math.log1p(abs(percent) / _LINEAR), percent)
 
 
 def _reported(content: dict[str, Any]) -> list[dict[str, Any]]:
