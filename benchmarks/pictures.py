@@ -64,7 +64,7 @@ NETWORKS: dict[str, tuple[Any, int, int, float]] = {  # network, image size, epo
     "longer": (BATCHNORM, 32, 36, 0.02),
     "plain": (partial(architectures.small_cnn, width=8), 32, 20, 0.05),
     "alexnet": (alexnet256, 64, 6, 5e-4),  # of Adam: SGD hardly moves in its first two epochs
-    "last block": (LastBlock, 128, 8, 0.01),
+    "last block": (LastBlock, 128, 16, 0.02),
     "heads": (None, 224, 1, 0.0),  # of features that are computed once
 }
 MOST_SEEDS = {
@@ -78,9 +78,9 @@ MOST_SEEDS = {
 }
 POOLED_EPOCHS = 9  # of the twelve, as by default
 LONGER_POOLED_EPOCHS = 12  # of 36
-LAST_POOLED_EPOCHS = 3  # of 8
+LAST_POOLED_EPOCHS = 6  # of 16
 LATE, HELD, LONGER = (0.2, 0.4, 0.6), (0.2, 0.4, 0.6, 1.0), (0.6, 1.0, 1.5)
-LAST = (0.1, 0.3, 1.0)
+LAST = (0.3, 1.0)
 NOT_AUGMENTED = ("last block",)
 ENDS = {0.0: "pooled", math.inf: "separate"}
 HEAVY = 1e6  # weight of a centre that hardly moves
@@ -100,7 +100,7 @@ def jobs(kind: str) -> dict[str, dict[str, Any]]:
     if kind == "heads":
         return {"radii": {}}
     if kind == "last block":
-        radii = {"epsilons": (0.0, *LAST, math.inf), "baselines": "fine-tuned"}
+        radii = {"epsilons": (0.0, *LAST), "baselines": "fine-tuned"}
         return {"radii": radii | {"pooled_epochs": LAST_POOLED_EPOCHS}}
     if kind == "longer":
         radii = {"epsilons": (0.0, *LONGER), "baselines": "fine-tuned"}

@@ -202,7 +202,7 @@ LAST = """## Fine-tuning the last block of a pretrained network, {part}
 
 The same backbone, for images of 128 px. All blocks but the last are frozen, and the domains share
 them; the last block, the final convolution and the classifier (1.1 million parameters) start from
-the pretrained weights and are trained for each domain, three epochs pooled and five within ε. The
+the pretrained weights and are trained for each domain, six epochs pooled and ten within ε. The
 pictures are not augmented, so that what the frozen part makes of them is computed once. {seeds}
 seeds:"""
 ALEXNET = """## The paper's network, {part}
