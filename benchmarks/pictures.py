@@ -17,7 +17,7 @@ not been run.
 Run it with ``python benchmarks/pictures.py`` (three hours on an idle core for 30 % of the images,
 three more for all), or a part of it with ``--kinds``, ``--images`` and ``--seeds``. Runs are kept
 in ``results/pictures.csv``, and only those that are missing are trained; ``--seeds 0`` writes the
-page alone.
+page alone. Heads and the last block need the extra ``backbone``.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class Trunk(nn.Module):
 
 
 class LastBlock(nn.Module):
-    """The part that is trained, with pretrained weights: the last block and the final layers."""
+    """The part that is trained: the last block, pretrained, and a new classifier."""
 
     def __init__(self, n_categories: int) -> None:
         super().__init__()

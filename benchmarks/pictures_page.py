@@ -201,9 +201,9 @@ share of the radius at which the heads of a seed are separate. {seeds} seeds:"""
 LAST = """## Fine-tuning the last block of a pretrained network, {part}
 
 The same backbone, for images of 128 px. All blocks but the last are frozen, and the domains share
-them; the last block, the final convolution and the classifier (1.1 million parameters) start from
-the pretrained weights and are trained for each domain, six epochs pooled and ten within ε. The
-pictures are not augmented, so that what the frozen part makes of them is computed once. {seeds}
+them. The last block and the final convolution, which start from the pretrained weights, and a new
+classifier (1.1 million parameters) are trained for each domain, six epochs pooled and ten within ε.
+The pictures are not augmented: what the frozen part makes of them is computed once. {seeds}
 seeds:"""
 ALEXNET = """## The paper's network, {part}
 
