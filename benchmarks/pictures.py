@@ -17,7 +17,7 @@ not been run.
 Run it with ``python benchmarks/pictures.py`` (three hours on an idle core for 30 % of the images,
 three more for all), or a part of it with ``--kinds``, ``--images`` and ``--seeds``. Runs are kept
 in ``results/pictures.csv``, and only those that are missing are trained; ``--seeds 0`` writes the
-page alone.
+page alone. Heads and the last block need the extra ``backbone``.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import numpy as np
 import pandas as pd
 import torch
+from pictures_backbone import LastBlock, heads, maps
 from pictures_page import page
 
 from crosslearning.datasets import load_pictures32
@@ -45,6 +46,7 @@ from crosslearning.images import Augmentation, ImageBatches, TrainingSettings, c
 from crosslearning.images.networks import baselines_of
 from crosslearning.images.splits import divide
 from crosslearning.nn import TaskModels, architectures, evaluate, sweep
+from crosslearning.nn._data import Pair
 from crosslearning.paper import alexnet256
 
 if TYPE_CHECKING:
@@ -62,17 +64,25 @@ NETWORKS: dict[str, tuple[Any, int, int, float]] = {  # network, image size, epo
     "longer": (BATCHNORM, 32, 36, 0.02),
     "plain": (partial(architectures.small_cnn, width=8), 32, 20, 0.05),
     "alexnet": (alexnet256, 64, 6, 5e-4),  # of Adam: SGD hardly moves in its first two epochs
+    "last block": (LastBlock, 128, 16, 0.02),
+    "heads": (None, 224, 1, 0.0),  # of features that are computed once
 }
 MOST_SEEDS = {
     ("alexnet", 0.3): 0,
     ("alexnet", 1.0): 1,
     ("held centre", 0.3): 3,
     ("held centre", 1.0): 0,
+    ("last block", 0.3): 3,
+    ("last block", 1.0): 0,
     ("longer", 1.0): 0,
 }
 POOLED_EPOCHS = 9  # of the twelve, as by default
 LONGER_POOLED_EPOCHS = 12  # of 36
+LAST_POOLED_EPOCHS = 6  # of 16
 LATE, HELD, LONGER = (0.2, 0.4, 0.6), (0.2, 0.4, 0.6, 1.0), (0.6, 1.0, 1.5)
+LAST = (0.3, 1.0)
+NOT_AUGMENTED = ("last block",)
+ENDS = {0.0: "pooled", math.inf: "separate"}
 HEAVY = 1e6  # weight of a centre that hardly moves
 EARLY = {  # radii that apply from the first step
     "first step": (0.2, 0.4, 0.8, 1.6),  # its ends are those of "pooled first"
@@ -87,6 +97,11 @@ def jobs(kind: str) -> dict[str, dict[str, Any]]:
         return {f"ε = {radius:g}": {"epsilons": radius} for radius in EARLY[kind]}
     if kind == "held centre":
         return {"radii": {"epsilons": HELD, "pooled_epochs": POOLED_EPOCHS}}
+    if kind == "heads":
+        return {"radii": {}}
+    if kind == "last block":
+        radii = {"epsilons": (0.0, *LAST), "baselines": "fine-tuned"}
+        return {"radii": radii | {"pooled_epochs": LAST_POOLED_EPOCHS}}
     if kind == "longer":
         radii = {"epsilons": (0.0, *LONGER), "baselines": "fine-tuned"}
         others = baselines_of(architectures.batchnorm_cnn(2), ("own BatchNorm", "spring 10"))
@@ -100,29 +115,35 @@ def jobs(kind: str) -> dict[str, dict[str, Any]]:
 class Bench:
     """The pictures of one seed's split, and the training of one job on them."""
 
-    def __init__(self, data: ImageData, size: int, share: float, seed: int) -> None:
-        self.seed, self.domains, self.n_categories = seed, data.domains, len(data.categories)
+    def __init__(self, data: ImageData, kind: str, share: float, seed: int) -> None:
+        self.kind, self.seed = kind, seed
+        self.domains, self.n_categories = data.domains, len(data.categories)
         self.rows = divide(TrainingSettings(train_fraction=share), data, seed)
-        pixels = data.pixels(size)
-        mean, std = channel_statistics(pixels, np.concatenate(self.rows[0]))
-        self.batches = partial(ImageBatches, pixels, labels=data.category_codes, mean=mean, std=std)
+        if kind == "last block":
+            labels, vectors = torch.from_numpy(data.category_codes), maps(data)
+            self.batches: Any = lambda rows: Pair(vectors[rows], labels[rows])
+        else:
+            pixels = data.pixels(NETWORKS[kind][1])
+            mean, std = channel_statistics(pixels, np.concatenate(self.rows[0]))
+            arguments = {"labels": data.category_codes, "mean": mean, "std": std}
+            self.batches = partial(ImageBatches, pixels, **arguments)
         self.parts = [
             dict(zip(data.domains, map(self.batches, part), strict=True)) for part in self.rows
         ]
 
-    def train(self, kind: str, *, together: bool = False, **options: Any) -> list[dict[str, Any]]:
+    def train(self, *, together: bool = False, **options: Any) -> list[dict[str, Any]]:
         """Train the runs of a job; return a row for each run and domain."""
-        make, _, epochs, rate = NETWORKS[kind]
+        make, _, epochs, rate = NETWORKS[self.kind]
         data, batch = self.parts[0], BATCH
         optimizer = partial(torch.optim.SGD, lr=rate, momentum=MOMENTUM, weight_decay=DECAY)
-        if kind == "alexnet":
+        if self.kind == "alexnet":
             optimizer = partial(torch.optim.Adam, lr=rate)
         if together:  # one network that sees the domains mixed
             most = max(map(len, self.rows[0]))
             rows = np.concatenate([np.resize(part, most) for part in self.rows[0]])
             data, batch = {"all": self.batches(rows)}, BATCH * len(self.domains)
         measured: list[dict[str, Any]] = []
-        held = held_centre() if kind == "held centre" else nullcontext()
+        held = held_centre() if self.kind == "held centre" else nullcontext()
         with held, TemporaryDirectory() as folder:  # keeps the pooled epochs that radii share
             sweep(
                 partial(make, self.n_categories),
@@ -134,7 +155,7 @@ class Bench:
                 test=None if together else self.parts[1],
                 batch_size=batch,
                 scheduler=lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, epochs),
-                augment=Augmentation(),
+                augment=None if self.kind in NOT_AUGMENTED else Augmentation(),
                 engine="loop",
                 folder=folder,
                 measure=partial(self.measure, measured),
@@ -155,6 +176,25 @@ class Bench:
             row = {name: round(values[k], 5) for name, values in scores.items()}
             rows.append({**coupling, "domain": domain, **row})
         return [{} for _ in models]
+
+
+class HeadBench(Bench):
+    """Heads on frozen features of the pictures of one seed's split."""
+
+    def __init__(self, data: ImageData, _: str, share: float, seed: int) -> None:
+        self.domains, self.heads = data.domains, heads(data, share, seed)
+
+    def train(self, **_: Any) -> list[dict[str, Any]]:
+        """Fit heads at all radii; return a row for each and domain."""
+        measured: list[dict[str, Any]] = []
+        for epsilon, models, parts in self.heads:
+            run = {"method": ENDS.get(epsilon, "cross"), "epsilon": epsilon, "stiffness": 0.0}
+            self.parts = parts
+            self.measure(measured, run, models, None)
+        return measured
+
+
+BENCHES = {"heads": HeadBench}
 
 
 @contextmanager
@@ -194,8 +234,8 @@ def compute(
             key = {"images": share, "kind": kind, "seed": seed, "job": job}
             if path.exists() and (pd.read_csv(path)[list(key)] == pd.Series(key)).all(axis=1).any():
                 continue
-            bench = bench or Bench(data, NETWORKS[kind][1], share, seed)
-            rows = [{**key, **row} for row in bench.train(kind, **options)]
+            bench = bench or BENCHES.get(kind, Bench)(data, kind, share, seed)
+            rows = [{**key, **row} for row in bench.train(**options)]
             pd.DataFrame(rows).to_csv(path, mode="a", header=not path.exists(), index=False)
     return pd.read_csv(path)
 

@@ -18,6 +18,7 @@ OURS, BY_DOMAIN = "within ε of the centre", "within ε, a radius for each domai
 HELD = "within ε of the pooled network"
 POOLED, SEPARATE, TUNED = "pooled (ε = 0)", "separate (ε = ∞)", "pooled, then fine-tuned"
 EITHER = "pooled or fine-tuned, as is best for each domain"
+ENDS = "pooled or separate, as is best for each domain"
 NAMES = {"pooled": POOLED, "cross": OURS, "separate": SEPARATE, "fine-tuned": TUNED}
 SCORES = ["validation", "validation_loss", "test", "test_loss"]
 
@@ -126,6 +127,13 @@ def from_the_start(runs: pd.DataFrame) -> list[str]:
     return [compared(best), choices(best), path(radii, "separate"), domains(chosen(radii))]
 
 
+def heads(runs: pd.DataFrame) -> list[str]:
+    """Section of heads on frozen features, which also has the better end for each domain."""
+    ends = by_domain(runs, ENDS, POOLED, SEPARATE)
+    best = pd.concat([chosen(runs), by_domain(runs, BY_DOMAIN, POOLED, OURS, SEPARATE), ends])
+    return [compared(best, BY_DOMAIN), choices(best), path(runs, "separate"), domains(best)]
+
+
 def with_baselines(runs: pd.DataFrame) -> pd.DataFrame:
     """Runs within ε from the first step, and all else, which is that of the other kind."""
     first = runs[runs["kind"] == "first step"]
@@ -144,6 +152,13 @@ def held_centre(runs: pd.DataFrame) -> list[str]:
     """Section of the runs whose centre stays where the pooled epochs left it."""
     best, held = chosen(runs), runs[runs["method"] != OURS]
     return [compared(best, HELD), choices(best, HELD), path(held, "fine-tuned"), domains(best)]
+
+
+def last_block(runs: pd.DataFrame) -> list[str]:
+    """Section of the runs from pretrained weights."""
+    after = runs[runs["method"].isin([POOLED, OURS, TUNED])]
+    best = pd.concat([chosen(runs), by_domain(runs, EITHER, POOLED, TUNED)])
+    return [compared(best), choices(best), path(after, "fine-tuned"), domains(best)]
 
 
 def one_seed(runs: pd.DataFrame) -> list[str]:
@@ -178,6 +193,18 @@ LONGER = """## More epochs within ε, {part}
 
 As in the first table, but of 36 epochs 12 are pooled and 24 are within ε, where the first table has
 3; the radii are 0.6, 1 and 1.5. The alternatives have 36 epochs, too. {seeds} seeds:"""
+HEADS = """## Linear heads on frozen features, {part}
+
+As `crosslearning train pictures32 --backbone efficientnet_lite0` fits them: the 1,280 features of
+an ImageNet network for images of 224 px, computed once, and one linear head for each domain. ε is a
+share of the radius at which the heads of a seed are separate. {seeds} seeds:"""
+LAST = """## Fine-tuning the last block of a pretrained network, {part}
+
+The same backbone, for images of 128 px. All blocks but the last are frozen, and the domains share
+them. The last block and the final convolution, which start from the pretrained weights, and a new
+classifier (1.1 million parameters) are trained for each domain, six epochs pooled and ten within ε.
+The pictures are not augmented: what the frozen part makes of them is computed once. {seeds}
+seeds:"""
 ALEXNET = """## The paper's network, {part}
 
 AlexNet with hidden layers of 256, 4.9 million parameters, images of 64 px, within ε from the first
@@ -197,6 +224,8 @@ def page(runs: pd.DataFrame, about: str) -> str:
         (HELD_CENTRE, with_moving_centre(runs), held_centre),
         (EARLY, with_baselines(runs), from_the_start),
         (PLAIN, plain, from_the_start),
+        (HEADS, runs[runs["kind"] == "heads"], heads),
+        (LAST, runs[runs["kind"] == "last block"], last_block),
         (ALEXNET, runs[runs["kind"] == "alexnet"], one_seed),
     ]
     for title, some, write in sections:

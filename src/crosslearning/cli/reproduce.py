@@ -11,7 +11,7 @@ from crosslearning.cli.common import AsJson, Quiet, print_fact, show_help_if_alo
 from crosslearning.cli.images import office_home
 
 if TYPE_CHECKING:
-    from crosslearning.paper.gaussian.experiment import Claim, GaussianResult
+    from crosslearning.paper.gaussian.experiment import GaussianResult
 
 app = typer.Typer()
 
@@ -67,6 +67,12 @@ def gaussian(
 
 
 def _print(result: "GaussianResult", out: Path) -> None:
+    beneficial = f"every max_gap above {result.beneficial_from:.5g}"
+    if result.beneficial_from == 0:
+        beneficial = "every max_gap > 0"
+        if result.consensus < result.agnostic:
+            beneficial = "every max_gap, consensus too"
+    verdicts = {True: "holds", False: "does not hold"}
     typer.echo(
         f"Mean squared error of two means {result.config.gap:g} apart, "
         f"sample means of standard deviation {result.sigma_m:.5g}"
@@ -76,20 +82,13 @@ def _print(result: "GaussianResult", out: Path) -> None:
         ("At the true gap", f"{result.at_gap:.5g}"),
         ("Consensus", f"{result.consensus:.5g} (max_gap 0)"),
         ("Agnostic", f"{result.agnostic:.5g} (no bound)"),
-        ("Beats agnostic", _beneficial(result)),
+        ("Beats agnostic", beneficial),
         ("Monte Carlo", f"within {result.monte_carlo_deviation:.2f} standard errors everywhere"),
-        *((f"Claim {k}", _verdict(claim)) for k, claim in enumerate(result.claims, 1)),
+        *(
+            (f"Claim {k}", f"{verdicts[claim.holds]}: {claim.statement}")
+            for k, claim in enumerate(result.claims, 1)
+        ),
         ("Figure", f"{out / 'gaussian.png'} and .pdf"),
         ("Data", f"{out / 'gaussian.csv'} and .json"),
     ):
         print_fact(f"  {name}", text, width=17)
-
-
-def _beneficial(result: "GaussianResult") -> str:
-    if result.beneficial_from > 0:
-        return f"every max_gap above {result.beneficial_from:.5g}"
-    return "every max_gap" + (", consensus too" if result.consensus < result.agnostic else " > 0")
-
-
-def _verdict(claim: "Claim") -> str:
-    return f"{'holds' if claim.holds else 'does not hold'}: {claim.statement}"

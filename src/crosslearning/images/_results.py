@@ -60,29 +60,27 @@ class Runs:
         axes = [table[name].unique().tolist() for name in ("epsilon", "seed", "task")]
         epsilons, seeds, domains = axes
 
-        def array(name: str) -> NDArray[Any]:
-            values: NDArray[Any] = np.asarray(table[name].to_list())
-            return values.reshape(*map(len, axes), *values.shape[1:])
+        n = len(categories)
+
+        def grid(values: Any) -> NDArray[Any]:
+            return np.reshape(values, [*map(len, axes), *np.shape(values)[1:]])
 
         def counts(name: str) -> NDArray[np.int64]:
-            dense = np.zeros((len(table), len(categories), len(categories)), np.int64)
-            for row, images in zip(dense, table[name], strict=True):
-                truth, predicted, *_ = np.transpose(images)
-                np.add.at(row, (truth.astype(int), predicted.astype(int)), 1)
-            return dense.reshape(*map(len, axes), *dense.shape[1:])
+            cells = ([n * truth + guess for truth, guess, *_ in images] for images in table[name])
+            tables = [np.bincount(some, minlength=n * n).reshape(n, n) for some in cells]
+            return grid(tables)
 
-        losses = [np.mean([image[-1] for image in images]) for images in table["validation"]]
         return cls(
             domains,
             categories,
             epsilons,
             seeds,
-            images=array("images")[0, 0],
+            images=grid(table["images"].to_list())[0, 0],
             validation=counts("validation"),
             test=counts("test"),
-            losses=np.reshape(losses, [*map(len, axes)]),
-            distances=array("distance"),
-            pulls=array("pull"),
+            losses=grid([np.mean([image[-1] for image in one]) for one in table["validation"]]),
+            distances=grid(table["distance"]),
+            pulls=grid(table["pull"]),
             epsilon_by=epsilon_by,
         )
 
@@ -320,10 +318,7 @@ def _point(
     runs: Runs, place: tuple[int, ...], summary: Callable[[NDArray[np.float64]], Any]
 ) -> dict[str, Any]:
     """Accuracies and distances at a radius, over its seeds or for one of them."""
-    accuracies = {
-        "validation": by_domain(runs.validation[place]),
-        "test": by_domain(runs.test[place]),
-    }
+    accuracies = {part: by_domain(getattr(runs, part)[place]) for part in PARTS[1:]}
     return {
         "epsilon": runs.epsilons[place[0]],
         **{part: summary(values.mean(-1)) for part, values in accuracies.items()},

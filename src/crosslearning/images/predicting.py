@@ -7,7 +7,8 @@ import json
 import logging
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +29,7 @@ from crosslearning.images.settings import TrainingSettings
 from crosslearning.nn import TaskModels
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-Networks = dict[str | None, nn.Module]  # by domain; None stands for the centre
+Networks = dict[str | None, nn.Module]  # from pixels to scores; None stands for the centre
 
 _AT_A_TIME = 256  # bounds the memory of decoded images
 _CHECKED = 3  # images on which an exported network is tested
@@ -113,31 +114,26 @@ def open_networks(folder: Path) -> tuple[Any, Networks]:
     chosen = json.loads(results.read_text(encoding="utf-8"))["chosen"]
     about = json.loads((models / f"seed-{seeds[0]}.json").read_text(encoding="utf-8"))
     n_categories = len(about["categories"])
-    if name := about.get("backbone"):
-        about["body"] = load_backbone(name)
-        zeros = torch.zeros(about["features"])
+    if about.get("backbone"):
+        body, zeros = load_backbone(about["backbone"]), torch.zeros(about["features"])
         module: nn.Module = Normalised(nn.Linear(len(zeros), n_categories), zeros, zeros)
+        complete: Callable[[nn.Module], nn.Module] = partial(nn.Sequential, body)
     else:
         settings = TrainingSettings(model=about["model"], image_size=about["image_size"])
         module = network(settings, n_categories)()
+        mean, std = (torch.tensor(about[name])[:, None, None] for name in ("mean", "std"))
+        complete = partial(Normalised, mean=mean, std=std)
     radii = {None: chosen["epsilon"], **chosen["epsilons"]}
     trained = {
         epsilon: TaskModels.load(model_file(models, float(epsilon), seeds[0]), module)
         for epsilon in set(radii.values())
     }
     return about, {
-        domain: trained[radius].center if domain is None else trained[radius][domain]
+        domain: complete(
+            trained[radius].center if domain is None else trained[radius][domain]
+        ).eval()
         for domain, radius in radii.items()
     }
-
-
-def network_of(networks: Networks, domain: str | None, about: Any) -> nn.Module:
-    """Network of a domain, or the centre's, from pixels to scores."""
-    module = networks.get(domain, networks[None])
-    if "body" in about:
-        return nn.Sequential(about["body"], module).eval()
-    statistics = (torch.tensor(about[name])[:, None, None] for name in ("mean", "std"))
-    return Normalised(module, *statistics).eval()
 
 
 def _table(
@@ -149,7 +145,8 @@ def _table(
     shares = torch.empty(len(some), len(about["categories"]), dtype=torch.float64)
     for domain in np.unique(domains):
         rows = np.flatnonzero(domains == domain)
-        shares[rows] = apply(network_of(networks, domain, about), pixels[rows]).softmax(1).double()
+        scores = apply(networks.get(domain, networks[None]), pixels[rows])
+        shares[rows] = scores.softmax(1).double()
     table = pd.DataFrame({"path": [file.name for file, _ in some]})
     table["domain"] = [one if one in about["domains"] else "" for one in domains.tolist()]
     for rank, (values, codes) in enumerate(zip(*(x.T for x in shares.topk(top)), strict=True), 1):
@@ -195,7 +192,7 @@ def export(
     if task is not None and task not in networks:
         names = ", ".join(about["domains"])
         raise ValueError(f"`task` must be one of the domains {names}; got {task!r}.")
-    net = copy.deepcopy(network_of(networks, task, about))
+    net = copy.deepcopy(networks[task])
     for parameter in net.parameters():
         parameter.data = parameter.data.clone()  # a view would drag all tasks along
     described = {"domain": task} | {name: about[name] for name in ("image_size", "categories")}

@@ -18,6 +18,8 @@ from crosslearning.report.plots import Figure
 from crosslearning.report.table import reliability
 
 _NAMES = {"pooled": "pooled", "cross": "cross-learned", "separate": "separate"}
+_LINEAR = 10.0  # per cent up to which the axis of improvements is about linear
+_TICKS = [digit * 10.0**power for power in range(-2, 5) for digit in (1, 3)]
 _PAPER = {"consensus": "pooled", "agnostic": "separate"}  # the paper's names
 
 
@@ -25,6 +27,7 @@ def images(results: Results) -> Chapter:
     """Build the chapter on networks for image domains."""
     content, folder = results.content, results.path.parent
     data, config, trust = content["data"], content["config"], content.get("reliability")
+    rivals = tuple((name, percent(value)) for name, value in _ends(content).items())
     part = "linear head" if config.get("backbone") else "network"
     model = (config.get("backbone") or config["model"]).rpartition(":")[2]
     return Chapter(
@@ -35,7 +38,11 @@ def images(results: Results) -> Chapter:
         f"{count(len(data['domains']), 'domain')}; one {part} ({model}, {config['image_size']} px) "
         "per domain",
         sentence=content["sentence"],
-        numbers=(_choice(content, folder), _accuracy(content), _gain(content)),
+        numbers=(
+            _choice(content, folder),
+            Number("Test accuracy", spread(content["chosen"]["test"]), "", rivals),
+            _gain(content),
+        ),
         remarks=content["remarks"],
         notes=content["notes"],
         content=content,
@@ -74,11 +81,6 @@ def _one_radius(content: dict[str, Any]) -> float | None:
     """Return the radius that was chosen, if it is the same for all domains."""
     radii = set(map(float, content["chosen"]["epsilons"].values()))
     return radii.pop() if len(radii) == 1 else None
-
-
-def _accuracy(content: dict[str, Any]) -> Number:
-    rivals = tuple((name, percent(value)) for name, value in _ends(content).items())
-    return Number("Test accuracy", spread(content["chosen"]["test"]), "", rivals)
 
 
 def _ends(content: dict[str, Any]) -> dict[str, float]:
@@ -146,15 +148,12 @@ def _tables(content: dict[str, Any]) -> dict[str, Any]:
     """Return the tables of domains and of categories, for each method."""
     places = [float(point["epsilon"]) for point in content["path"]]
     names = [domain["domain"] for domain in content["data"]["domains"]]
-    methods = {
-        "pooled": dict.fromkeys(names, 0.0),
-        "cross-learned": content["chosen"]["between"] or {},
-        "separate": dict.fromkeys(names, math.inf),
-    }
     at = {
-        method: {name: places.index(float(radius)) for name, radius in radii.items()}
-        for method, radii in methods.items()
-        if radii and {*map(float, radii.values())} <= {*places}
+        _NAMES[row["method"]]: {
+            name: places.index(float(radius)) for name, radius in row["epsilons"].items()
+        }
+        for row in content["comparison"]
+        if {*map(float, row["epsilons"].values())} <= {*places}
     }
     bound = at.get("cross-learned") or dict.fromkeys(names, 0)
 
@@ -203,13 +202,18 @@ def improvement_bars(values: Records) -> Spec:
     """Draw improvements, two bars for each domain and baseline."""
     kinds = list(dict.fromkeys(row["at"] for row in values))
     percents = [row["percent"] for row in values]
-    low, high = min(0.0, *percents), max(0.0, *percents)
+    low, high = _bent(min(0.0, *percents)), _bent(max(0.0, *percents))
     room = 0.35 * (high - low or 1.0)  # for the labels
-    ends = [low - room if low < 0 else low, high + room if high > 0 or low == 0 else high]
+    bent = low - room if low < 0 else low, high + room if high > 0 or low == 0 else high
+    ends = [math.copysign(_LINEAR * math.expm1(abs(end)), end) for end in bent]
+    coarse = [tick for tick in _TICKS if tick >= max(map(abs, percents)) / 100]
+    ticks = [0.0, *(t for tick in coarse for t in (-tick, tick) if ends[0] <= t <= ends[1])]
+    scale = alt.Scale(type="symlog", constant=_LINEAR, domain=ends, nice=False)
+    title = f"%, logarithmic beyond ±{_LINEAR:.0f}"
     base = chart(values).encode(
         y=alt.Y("what:N", sort=None, title=None, axis=alt.Axis(labelLimit=260)),
         yOffset=alt.YOffset("at:N", sort=kinds),
-        x=alt.X("percent:Q", title="%", scale=alt.Scale(domain=ends, nice=False)),
+        x=alt.X("percent:Q", title=title, scale=scale, axis=alt.Axis(values=ticks)),
     )
     colours = alt.Scale(domain=kinds, range=[CROSS, METHODS["pooled"]])
     bars = base.mark_bar(height=11).encode(
@@ -224,6 +228,11 @@ def improvement_bars(values: Records) -> Spec:
         text.transform_filter(~above).mark_text(**beside(left=True, gap=4), fontSize=11),
         height=36 * len({row["what"] for row in values}),
     )
+
+
+def _bent(percent: float) -> float:
+    """Where the chart draws a percentage: a domain that was at chance may gain a thousandfold."""
+    return math.copysign(math.log1p(abs(percent) / _LINEAR), percent)
 
 
 def _reported(content: dict[str, Any]) -> list[dict[str, Any]]:
