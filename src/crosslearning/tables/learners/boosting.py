@@ -141,9 +141,9 @@ class Boosting:
     def _of_split(self, with_task: bool, size: tuple[int, int], n_trees: int, split: int) -> Any:
         """At least so many trees of the training part of a split."""
         booster = self._curve(with_task, size, split).booster
-        if booster.current_iteration() < n_trees:  # the test part, which stopped it, must not
-            part = self.rows.take(self.splits.parts[split][0])
-            booster = self._train(part, size, n_trees, with_task=with_task).booster
+        while booster.current_iteration() < n_trees:  # the test part, which stopped it, must not
+            check_deadline()
+            booster.update()
         return booster
 
     # Growing.
@@ -167,7 +167,14 @@ class Boosting:
         history: dict[str, dict[str, list[float]]] = {}
         callbacks += [lgb.early_stopping(_PATIENCE, verbose=False), lgb.record_evaluation(history)]
         tests = [self._data(test, with_task, train)]
-        booster = lgb.train(settings, train, n_trees, valid_sets=tests, callbacks=callbacks)
+        booster = lgb.train(
+            settings,
+            train,
+            n_trees,
+            valid_sets=tests,
+            callbacks=callbacks,
+            keep_training_booster=True,
+        )
         (losses,) = history["valid_0"].values()
         return _Grown(booster, np.array(losses))
 
