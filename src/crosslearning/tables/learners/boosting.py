@@ -139,9 +139,10 @@ class Boosting:
         return _complete(np.mean(each, axis=0), self.rows)
 
     def _of_split(self, with_task: bool, size: tuple[int, int], n_trees: int, split: int) -> Any:
-        """At least so many trees of the training part of a split."""
+        """At least so many trees of the training part of a split, if they can be grown."""
         booster = self._curve(with_task, size, split).booster
-        while booster.current_iteration() < n_trees:  # the test part, which stopped it, must not
+        # The test part, which stopped it, must not. An update adds nothing if no leaf can be split.
+        for _ in range(booster.current_iteration(), n_trees):
             check_deadline()
             booster.update()
         return booster
