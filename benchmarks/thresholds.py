@@ -49,11 +49,8 @@ RULES = {
     "smallest weight of a blend 0.05": Rule("learners.blend", "_LEAST", 0.0),
     "weights from 0.9 are 1": Rule("learners.blend", "_MOST", inf),
     "squared errors shrink to the best model": Rule("learners.blend", "_SHRINKAGE", 1e-9, ALL[:1]),
-    "classes shrink to the best cross-learned model": Rule(
-        "learners.blend", "_PRIOR", 0.0, ALL[1:2]
-    ),
-    "counts shrink to all cross-learned models": Rule(
-        "learners.blend", "_PRIOR_OF_COUNTS", 1e-6, ALL[2:]
+    "classes and counts shrink to all cross-learned models": Rule(
+        "learners.blend", "_PRIOR", 1e-6, ALL[1:]
     ),
     "predictions within the range and half of it": Rule("rows", "_MARGIN", inf, ALL[::2]),
 }
@@ -62,7 +59,9 @@ INTRODUCTION = (
     "benchmark, 30 % of the rows for training, a rule taken away at a time: mean and extremes of "
     "the change of the error (its logarithm, in per cent; positive if the rule is worth something) "
     "and change of the processor time. A rule stays if it is worth 1 % of the mean error or 20 % "
-    "of the time."
+    "of the time. The rule about classes and counts was measured on possum and epil by itself; the "
+    "other rows are from before it was one for both, and before robust models waited for errors "
+    "with heavy tails."
 )
 
 

@@ -56,7 +56,7 @@ def test_every_model_is_shown_with_its_uncertainty(table_page):
 @pytest.mark.parametrize("greater", [False, True])
 def test_a_model_far_behind_is_at_the_edge_of_the_axis(tmp_path, greater):
     """It must neither squeeze the others nor disappear."""
-    content = table_results("bound")
+    content = table_results()
     content["score"]["greater_is_better"] = greater
     worst = content["models"][-1]
     worst |= {"label": "the mean of all that was known before", "score": 250.0, "difference": 249.0}
@@ -72,7 +72,7 @@ def test_a_model_far_behind_is_at_the_edge_of_the_axis(tmp_path, greater):
 
 
 def test_the_tile_names_the_best_alternative_of_each_kind(tmp_path):
-    content = table_results("bound")
+    content = table_results()
     rivals = {}
     for model in content["models"]:
         if not model["chosen"]:

@@ -27,7 +27,7 @@ def test_weights_of_a_blend():
     for w in grid:
         scores = (1 - w) * logs[0] + w * logs[1]
         chances = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
-        losses.append(-np.log(chances[np.arange(600), y]).sum() + 15.0 * (1 - w) ** 2)
+        losses.append(-np.log(chances[np.arange(600), y]).sum() + 30.0 * (1 - w) ** 2)
     expected = grid[np.argmin(losses)]
     assert 0.5 < expected < 0.6
     np.testing.assert_allclose(both, [1 - expected, expected, 0.0], atol=0.01)
@@ -83,6 +83,8 @@ def test_classes_that_say_nothing_leave_the_weight_to_what_is_cross_learned():
     for k in range(3):
         found = blend_weights(said, rows, "log-loss", np.arange(3) == k)
         np.testing.assert_array_equal(found, np.arange(3) == k)
+    both = blend_weights(said, rows, "log-loss", np.arange(3) < 2)
+    np.testing.assert_allclose(both, [0.5, 0.5, 0.0], atol=0.05)
 
 
 def test_counts_that_say_nothing_leave_equal_weights_to_what_is_cross_learned():

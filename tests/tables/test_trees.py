@@ -66,6 +66,16 @@ def test_predictions_of_a_split_do_not_know_its_targets(monkeypatch):
     assert np.abs(known[1] - unknown[1]).max() > 1e-3
 
 
+def test_rows_that_are_too_few_to_split_have_no_trees(monkeypatch):
+    monkeypatch.setattr(Boosting, "_best", lambda *_: 50)
+    rows = steps(n_rows=2)
+    splits = splits_of(rows.codes, 2, 0)
+    for (train, _), part in zip(
+        splits.parts, held_out(rows, with_task=True, splits=splits), strict=True
+    ):
+        np.testing.assert_allclose(part, rows.y[train].mean())
+
+
 def test_a_new_task_is_predicted_by_trees_without_the_task():
     rows = steps()
     boosting = Boosting(rows, splits_of(rows.codes, 4, 0), "gaussian", 0)

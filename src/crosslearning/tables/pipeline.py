@@ -190,8 +190,12 @@ class _Comparison:
             progress=self.progress,
         )
         first, *linear = self._linear(rows.X.shape[1], rotated=rotated)
+        robust = [c for c in linear if c.family == "robust" and first.family != "robust"]
+        linear = [c for c in linear if c not in robust]
         search.first(first)
-        search.more([*(trees(settings.epsilon) if bases.trees else []), *linear], share=(0.1, 0.5))
+        search.more([*(trees(settings.epsilon) if bases.trees else []), *linear], share=(0.1, 0.4))
+        if robust and search.heavy_tails:
+            search.more(robust, share=(0.4, 0.5))
         others = self._completed(
             based(schema.target.kind, family, bases.blocks, settings.epsilon, bases.n_scores)
         )

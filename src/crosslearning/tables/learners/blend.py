@@ -12,7 +12,7 @@ from crosslearning.tables.rows import Rows
 Array = NDArray[np.float64]
 _LEAST, _MOST = 0.05, 0.9  # smallest weight that is kept, and one that is rounded up to 1
 _SHRINKAGE = 0.01  # towards the best model, relative to the smallest squared error
-_PRIOR, _PRIOR_OF_COUNTS = 15.0, 30.0  # rows that the prior of weights is worth
+_PRIOR = 30.0  # rows that the prior of weights of classes and counts is worth
 _LEAST_SHARE = 1e-12
 _MOST_NUMBERS = 2 * 10**6  # probabilities that weights are based on
 
@@ -22,19 +22,19 @@ def blend_weights(predictions: Array, rows: Rows, metric: str, cross: NDArray[np
 
     Squared errors of a task are divided by the square root of their mean, so that a few tasks with
     large errors do not decide alone. Weights of classes are those of logarithms of probabilities.
-    Held-out classes and counts say little about the weights. Those of classes are shrunk towards
-    the best cross-learned model: it contains pooled and separate models as special cases, and the
-    evidence of all training rows has chosen between them. Those of counts are shrunk towards equal
-    weights of all that are cross-learned.
+    Held-out classes and counts say little about the weights, which are shrunk towards equal ones of
+    all that are cross-learned: these contain pooled and separate models as special cases, and the
+    evidence of all training rows has chosen between them.
     """
+    equal = (cross | ~cross.any()) / np.count_nonzero(cross | ~cross.any())
     counts = np.bincount(rows.codes, rows.row_weights, rows.n_tasks)
     share = rows.row_weights / np.maximum(counts, _LEAST_SHARE)[rows.codes]
     if rows.classes is not None:
         some = slice(None, None, -(-predictions.size // _MOST_NUMBERS))
         positions = np.searchsorted(rows.classes, rows.y[some])
-        weights = _least_log_loss(predictions[:, some], positions, share[some], cross)
+        weights = _least_log_loss(predictions[:, some], positions, share[some], equal)
     elif metric == "poisson-deviance":
-        weights = _least_deviance(predictions, rows.y, share / share.sum(), cross)
+        weights = _least_deviance(predictions, rows.y, share / share.sum(), equal)
     else:
         weights = _least_squares(
             predictions, rows, share, 2.0 if metric == "gamma-deviance" else 0.0
@@ -64,8 +64,8 @@ def _least_squares(predictions: Array, rows: Rows, share: Array, power: float) -
     return np.asarray(nnls(design, np.concatenate([0.0 * best, shrink * best, [total]]))[0])
 
 
-def _least_deviance(predictions: Array, y: Array, share: Array, cross: NDArray[np.bool_]) -> Array:
-    """Minimise the Poisson deviance of a blend, with a prior of equal weights of some models.
+def _least_deviance(predictions: Array, y: Array, share: Array, expected: Array) -> Array:
+    """Minimise the Poisson deviance of a blend, with a Dirichlet prior of expected weights.
 
     Counts vary more than Poisson's: deviances are relative to that of the best model.
     """
@@ -73,8 +73,7 @@ def _least_deviance(predictions: Array, y: Array, share: Array, cross: NDArray[n
     predictions, y = np.maximum(predictions / unit, _LEAST_SHARE), y / unit
     deviances = 2.0 * unit * (kl_div(y, predictions) @ share)
     rows = len(y) * unit / max(float(deviances.min()), 1.0)
-    prior = 1.0 * (cross | ~cross.any())
-    prior *= _PRIOR_OF_COUNTS / prior.sum()
+    prior = _PRIOR * expected
 
     def loss(weights: Array) -> tuple[float, Array]:
         mean, weights = weights @ predictions, np.maximum(weights, _LEAST_SHARE)
@@ -82,26 +81,25 @@ def _least_deviance(predictions: Array, y: Array, share: Array, cross: NDArray[n
         slope = rows * (predictions @ (share * (1.0 - y / mean)))
         return float(value), slope - prior / weights
 
-    return _minimiser(loss, 0.5 * prior / prior.sum() + 0.5 / len(prior))
+    return _minimiser(loss, 0.5 * expected + 0.5 / len(prior))
 
 
 def _least_log_loss(
-    predictions: Array, positions: NDArray[np.intp], share: Array, cross: NDArray[np.bool_]
+    predictions: Array, positions: NDArray[np.intp], share: Array, expected: Array
 ) -> Array:
     """Minimise the log loss of weighted geometric means, which is convex, with a normal prior."""
     logs, share = np.log(np.maximum(predictions, _LEAST_SHARE)), share / share.sum()
     of_targets = logs[:, np.arange(len(share)), positions] @ share
-    best = np.eye(len(logs))[np.where(cross | ~cross.any(), of_targets, -np.inf).argmax()]
     prior = _PRIOR / len(share)
 
     def loss(weights: Array) -> tuple[float, Array]:
-        mean, apart = np.tensordot(weights, logs, 1), weights - best
+        mean, apart = np.tensordot(weights, logs, 1), weights - expected
         total = logsumexp(mean, axis=1)
-        expected = np.tensordot(logs, np.exp(mean - total[:, None]) * share[:, None], 2)
+        of_model = np.tensordot(logs, np.exp(mean - total[:, None]) * share[:, None], 2)
         value = share @ total - weights @ of_targets + 0.5 * prior * (apart @ apart)
-        return float(value), expected - of_targets + prior * apart
+        return float(value), of_model - of_targets + prior * apart
 
-    return _minimiser(loss, best)
+    return _minimiser(loss, expected)
 
 
 def _minimiser(loss: Callable[[Array], tuple[float, Array]], start: Array) -> Array:

@@ -139,11 +139,12 @@ class Boosting:
         return _complete(np.mean(each, axis=0), self.rows)
 
     def _of_split(self, with_task: bool, size: tuple[int, int], n_trees: int, split: int) -> Any:
-        """At least so many trees of the training part of a split."""
+        """At least so many trees of the training part of a split, if they can be grown."""
         booster = self._curve(with_task, size, split).booster
-        if booster.current_iteration() < n_trees:  # the test part, which stopped it, must not
-            part = self.rows.take(self.splits.parts[split][0])
-            booster = self._train(part, size, n_trees, with_task=with_task).booster
+        # The test part, which stopped it, must not. An update adds nothing if no leaf can be split.
+        for _ in range(booster.current_iteration(), n_trees):
+            check_deadline()
+            booster.update()
         return booster
 
     # Growing.
@@ -167,7 +168,14 @@ class Boosting:
         history: dict[str, dict[str, list[float]]] = {}
         callbacks += [lgb.early_stopping(_PATIENCE, verbose=False), lgb.record_evaluation(history)]
         tests = [self._data(test, with_task, train)]
-        booster = lgb.train(settings, train, n_trees, valid_sets=tests, callbacks=callbacks)
+        booster = lgb.train(
+            settings,
+            train,
+            n_trees,
+            valid_sets=tests,
+            callbacks=callbacks,
+            keep_training_booster=True,
+        )
         (losses,) = history["valid_0"].values()
         return _Grown(booster, np.array(losses))
 

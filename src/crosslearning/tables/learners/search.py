@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from scipy.stats import kurtosis
 from sklearn.base import clone
 
 from crosslearning.convex.deadline import OutOfTimeError, deadline
@@ -255,6 +256,16 @@ class CandidateSearch:
                 self.failed[candidate.label] = outcome
             else:
                 self.outcomes[candidate] = outcome
+
+    @property
+    def heavy_tails(self) -> bool:
+        """Whether errors have heavier tails than normal ones, for which robust models are."""
+        scored = np.isfinite(next(iter(self.outcomes.values())).predictions)
+        scored &= self.rows.row_weights > 0
+        y = self.rows.y[scored]
+        linear = (one for c, one in self.outcomes.items() if c.base == "linear")
+        errors = min((one.predictions[scored] - y for one in linear), key=np.linalg.norm)
+        return bool(kurtosis(errors) > 0.0)
 
     def worth(self, candidates: Sequence[Candidate], helps: Callable[[Any], bool]) -> bool:
         """Whether to try candidates, by a test of an estimator for which there may be no time."""
