@@ -63,7 +63,8 @@ NETWORKS: dict[str, tuple[Any, int, int, float]] = {  # network, image size, epo
     "held centre": (BATCHNORM, 32, 12, 0.02),
     "longer": (BATCHNORM, 32, 36, 0.02),
     "plain": (partial(architectures.small_cnn, width=8), 32, 20, 0.05),
-    "alexnet": (alexnet256, 64, 6, 5e-4),  # of Adam: SGD hardly moves in its first two epochs
+    # Of Adam: SGD hardly moves in its first two epochs.
+    "alexnet": (partial(alexnet256, dropout=0.0), 64, 20, 1e-3),
     "last block": (LastBlock, 128, 16, 0.02),
     "heads": (None, 224, 1, 0.0),  # of features that are computed once
 }
@@ -81,13 +82,13 @@ LONGER_POOLED_EPOCHS = 12  # of 36
 LAST_POOLED_EPOCHS = 6  # of 16
 LATE, HELD, LONGER = (0.2, 0.4, 0.6), (0.2, 0.4, 0.6, 1.0), (0.6, 1.0, 1.5)
 LAST = (0.3, 1.0)
-NOT_AUGMENTED = ("last block",)
+NOT_AUGMENTED = ("last block", "alexnet")
 ENDS = {0.0: "pooled", math.inf: "separate"}
 HEAVY = 1e6  # weight of a centre that hardly moves
 EARLY = {  # radii that apply from the first step
     "first step": (0.2, 0.4, 0.8, 1.6),  # its ends are those of "pooled first"
     "plain": (0.0, 0.3, 1.0, 3.0, math.inf),
-    "alexnet": (0.0, 1.0, math.inf, 4.0),
+    "alexnet": (0.0, 1.0, math.inf),
 }
 
 
