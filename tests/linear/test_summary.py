@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from statsmodels.discrete.discrete_model import MNLogit
 from statsmodels.regression.mixed_linear_model import MixedLM
 
 from crosslearning import CrossBayesianGLM, CrossBayesianLogisticRegression, CrossBayesianRidge
@@ -22,13 +23,44 @@ def test_random_intercepts_of_schools_agree_with_a_mixed_model(schools):
     columns = np.column_stack([table.X, np.ones(len(table.y))])
     mixed = MixedLM(np.asarray(table.y), columns, table.tasks).fit(reml=True)
     summary = model.summary()
-    np.testing.assert_allclose(summary.frame["estimate"], mixed.fe_params, rtol=0.01)
-    np.testing.assert_allclose(summary.frame["std_error"], mixed.bse_fe, rtol=0.05)
+    np.testing.assert_allclose(summary.frame["estimate"], mixed.fe_params, rtol=1e-3)
+    np.testing.assert_allclose(summary.frame["std_error"], mixed.bse_fe, rtol=0.02)
     between = summary.frame.loc["intercept"]
     assert between["task_sd"] == pytest.approx(np.sqrt(mixed.cov_re.item()), rel=0.01)
     assert between["task_sd_lower"] < between["task_sd"] < between["task_sd_upper"]
     assert summary.noise_sd == pytest.approx(np.sqrt(mixed.scale), rel=0.01)
     assert (summary.n_rows, summary.n_tasks) == (7185, 160)
+
+
+@pytest.mark.parametrize("effect", [0.0, 0.02, 0.5])
+def test_weak_effects_have_the_errors_of_a_mixed_model(effect):
+    rng = np.random.default_rng(5)
+    X, tasks = rng.normal(size=(600, 1)), rng.integers(12, size=600)
+    y = effect * X[:, 0] + 0.5 * rng.normal(size=12)[tasks] + rng.normal(size=600)
+    mixed = MixedLM(y, np.column_stack([X, np.ones(600)]), tasks).fit(reml=True)
+    frame = CrossBayesianRidge(covariance="levels").fit(X, y, tasks).summary().frame
+    np.testing.assert_allclose(frame["estimate"], mixed.fe_params, rtol=2e-3, atol=1e-4)
+    np.testing.assert_allclose(frame["std_error"], mixed.bse_fe, rtol=5e-3)
+
+
+def test_a_pooled_summary_is_that_of_least_squares():
+    X, _, y, tasks = simulated()
+    model = CrossBayesianRidge(covariance="pooled").fit(X, y, tasks)
+    frame, columns = model.summary().frame, np.column_stack([X, np.ones(len(y))])
+    np.testing.assert_allclose(frame["estimate"], np.linalg.lstsq(columns, y)[0], rtol=1e-6)
+    errors = model.noise_sd_ * np.sqrt(np.diagonal(np.linalg.inv(columns.T @ columns)))
+    np.testing.assert_allclose(frame["std_error"], errors, rtol=1e-6)
+
+
+def test_what_the_rows_do_not_determine_keeps_the_prior():
+    X, _, y, tasks = simulated()
+    twice = np.column_stack([X, X[:, 0], np.zeros(len(y))])
+    model = CrossBayesianRidge(covariance="pooled").fit(twice, y, tasks)
+    frame, alone = model.summary().frame, CrossBayesianRidge(covariance="pooled").fit(X, y, tasks)
+    assert frame["estimate"]["x0"] == pytest.approx(frame["estimate"]["x2"], rel=1e-4)
+    both = frame["estimate"]["x0"] + frame["estimate"]["x2"]
+    assert both == pytest.approx(alone.summary().frame["estimate"]["x0"], rel=1e-4)
+    assert frame["std_error"]["x0"] < 2.0 * model.center_sd_[0]
 
 
 def test_a_summary_prints_as_a_table(schools):
@@ -53,7 +85,8 @@ def test_the_standard_error_of_the_intercept_is_that_of_a_prediction():
     model = CrossBayesianRidge(covariance="pooled").fit(X, y, tasks)
     _, sd = model.predict(np.zeros((1, 2)), tasks="center", return_std=True)
     error = np.sqrt(sd[0] ** 2 - model.noise_sd_**2)
-    assert model.summary().frame["std_error"]["intercept"] == pytest.approx(error)
+    center = model.contrast({tasks[0]: 0.0, "center": 1.0})
+    assert center["std_error"]["intercept"] == pytest.approx(error)
 
 
 def test_classes_have_a_row_each():
@@ -62,9 +95,13 @@ def test_classes_have_a_row_each():
     kinds = np.array(["a", "b", "c"])[rng.integers(3, size=120)]
     model = CrossBayesianLogisticRegression(covariance="block").fit(X, kinds, tasks)
     frame = model.summary().frame
+    assert frame.index.tolist() == [(k, x) for k in "abc" for x in ("x0", "x1", "intercept")]
+    # Without the prior, kinds that say nothing of x have larger effects, and larger errors.
     slopes = frame.drop("intercept", level=1)
-    np.testing.assert_allclose(slopes["estimate"], model.center_coef_.ravel())
-    np.testing.assert_allclose(slopes["std_error"], model.center_coef_sd_.ravel())
+    assert (slopes["std_error"] > model.center_coef_sd_.ravel()).all()
+    fitted = MNLogit(kinds, np.column_stack([X, np.ones(120)])).fit(disp=0)
+    against_a = (frame["estimate"] - frame["estimate"]["a"].reindex(frame.index, level=1))[3:]
+    np.testing.assert_allclose(against_a, fitted.params.T.ravel(), atol=0.02)
     # Classes share one variance, and so its interval.
     upper = frame["task_sd_upper"].xs("x0", level=1)
     np.testing.assert_allclose(upper, upper["a"])
@@ -90,7 +127,7 @@ def test_a_contrast_may_have_the_centre():
     frame = model.contrast({2: 1.0, "center": -1.0})
     np.testing.assert_allclose(frame["estimate"][:2], model.coef_[2] - model.center_coef_)
     alone = model.contrast({2: 0.0, "center": 1.0})
-    np.testing.assert_allclose(alone["std_error"], model.summary().frame["std_error"])
+    np.testing.assert_allclose(alone["std_error"][:2], model.center_coef_sd_)
     series = model.contrast(pd.Series({2: 1.0, "center": -1.0}))
     pd.testing.assert_frame_equal(series, frame)
     for weights in ({2: np.nan}, {2: 1.0, "center": np.inf}):

@@ -47,11 +47,14 @@ class Paired(NamedTuple):
 
     @property
     def p_value(self) -> float:
-        """Two-sided p-value of the paired t test; NaN for a single pair."""
+        """Two-sided p-value of the paired t test; NaN for a single pair.
+
+        Equal differences, about whose spread nothing is known, have that of the sign test.
+        """
         if self.n < 2:
             return np.nan
         if self.standard_error == 0:
-            return float(self.gain == 0)
+            return 1.0 if self.gain == 0 else 2.0 ** (1 - self.n)
         return float(2 * stdtr(self.n - 1, -abs(self.gain) / self.standard_error))
 
     @property

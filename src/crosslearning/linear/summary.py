@@ -17,6 +17,8 @@ from crosslearning.convex.evidence.posterior import VarianceLaw
 from crosslearning.tasks.estimators import CENTER
 from crosslearning.tether import Array, Indices
 
+_UNDETERMINED = 1e-11  # share of information from rows, below which it is rounding
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Summary:
@@ -27,7 +29,8 @@ class Summary:
     frame : DataFrame
         One row per coefficient of the centre, in the units of the features as given, the intercept
         last, where all features are 0 (of several classes, these rows for each): ``estimate``,
-        ``std_error``, ``lower`` and ``upper``; and the standard deviation between tasks,
+        which is not shrunk towards 0 as ``center_coef_`` is, ``std_error``, ``lower`` and
+        ``upper``; and the standard deviation between tasks,
         ``task_sd``, ``task_sd_lower`` and ``task_sd_upper``, empty where none was estimated, or
         where the rows do not determine it. Groups within groups have these three for each level,
         with its name in place of ``task``.
@@ -85,8 +88,10 @@ class Inference:
     def summary(self: Any, *, coverage: float = 0.95) -> Summary:
         """Summarise the centre and the differences between tasks, as a table that prints.
 
-        Standard errors are posterior standard deviations at the learned variances. Intervals of
-        standard deviations between tasks take their estimates for multiples of chi-squared
+        Estimates and standard errors of the centre are those of generalised least squares at the
+        learned variances, as of a mixed model: with the learned prior of the centre, which is for
+        predictions, intervals of weak effects would be too short to cover them. The prior is kept
+        where the rows determine nothing. Intervals of standard deviations between tasks take their estimates for multiples of chi-squared
         variables, which is exact for equally large tasks and a known noise. Where the rows do not
         determine one, as with one row per task, it has no interval, with a warning. Standard errors
         are those of the posterior without the bound of a finite `epsilon`.
@@ -98,8 +103,8 @@ class Inference:
         """
         self._check_inference(coverage)
         directions = self._user_directions()
-        center = self._stacked(self.center_coef_, self.center_intercept_)
-        covariance = self._with_thresholds(self.center_covariance_, [-1], np.ones(1))
+        moved, covariance = self._without_prior()
+        center = self._stacked(self.center_coef_, self.center_intercept_) + directions @ moved
         frame = self._estimates(center, covariance, coverage)
         if np.isnan(self.task_variance_law_).any():
             warnings.warn(
@@ -127,6 +132,18 @@ class Inference:
             shapes={name[:-1]: getattr(self, name) for name in family.learned()},
             coverage=coverage,
         )
+
+    def _without_prior(self: Any) -> tuple[Array, Array]:
+        """How the centre moves without its prior, and its covariance then, in parameters."""
+        covariance = self._with_thresholds(self.center_covariance_, [-1], np.ones(1))
+        roots = np.append(1.0 / self.center_sd_, np.zeros(int(self.fit_intercept)))
+        roots = np.repeat(roots, self._family().n_scores)  # of the precision of the prior
+        shares, axes = np.linalg.eigh(roots[:, None] * covariance * roots)
+        determined = 1.0 - shares > _UNDETERMINED
+        gains = np.divide(1.0, 1.0 - shares, out=np.zeros_like(shares), where=determined)
+        pulled = covariance * roots @ axes
+        covariance = covariance + (pulled * gains) @ pulled.T
+        return covariance @ (roots**2 * self._center_vector()), covariance
 
     def _check_inference(self: Any, coverage: float) -> None:
         if not 0.0 < coverage < 1.0:
