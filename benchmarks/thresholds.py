@@ -43,6 +43,7 @@ RULES = {
     "gamma models up to 8 features only": Rule("learners.candidates", "_SLOW", inf, ALL[:1]),
     "looser tolerance for wide models": Rule("learners.candidates", "_ROUGH", 1e-6),
     "linear models only beyond 100 features": Rule("learners.search", "_WIDEST", inf),
+    "robust models for heavy tails only": Rule("learners.search", "_NORMAL", -inf, ALL[:1]),
     "no costly bases of iterated fits": Rule("learners.search", "_COSTLY", inf, ALL[1:]),
     "task means where the evidence favours them": Rule("learners.search", "_WORTH", -inf),
     "trees of up to 2,000 rows averaged over folds": Rule("learners.boosting", "_MOST_AVERAGED", 0),

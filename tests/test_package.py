@@ -88,6 +88,13 @@ for name in ("statistics_app", "CrossLearning", "client_app"):
     ]
 
 
+def test_lazy_packages_list_their_names():
+    code = (
+        "import crosslearning.linear as l; print('CrossRidge' in vars(l), 'CrossRidge' in dir(l))"
+    )
+    assert python(code).stdout.split() == ["False", "True"]
+
+
 def test_what_is_left_out_without_extras_exists():
     parts = runpy.run_path(str(ROOT / "conftest.py"))
     for pattern in (*parts["_NEED_TORCH"], *parts["_NEED_FLOWER"]):

@@ -60,7 +60,7 @@ __all__ = [
     "smallest_enclosing_ball",
 ]
 
-__getattr__ = lazy(
+__getattr__, __dir__ = lazy(
     globals(),
     {
         "convex.sums.statistics": "Statistics",
@@ -75,7 +75,3 @@ __getattr__ = lazy(
         "tether": "Tether",
     },
 )
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

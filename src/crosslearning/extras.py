@@ -23,8 +23,10 @@ _EXTRAS = {
 }
 
 
-def lazy(package: dict[str, Any], modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package that imports names from its modules when used.
+def lazy(
+    package: dict[str, Any], modules: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a package that imports from its modules when used.
 
     `package` holds its globals, and `modules` the names of each module, divided by blanks.
     """
@@ -36,7 +38,7 @@ def lazy(package: dict[str, Any], modules: Mapping[str, str]) -> Callable[[str],
         module = import_module(f"{package['__name__']}.{places[name]}")
         return package.setdefault(name, getattr(module, name))
 
-    return get
+    return get, lambda: sorted({*package, *places})
 
 
 def require(purpose: str, *modules: str) -> None:

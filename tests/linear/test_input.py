@@ -4,7 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.linear import (
+    CrossBayesianGLM,
     CrossBayesianRidge,
     CrossLogisticRegression,
     CrossRidge,
@@ -106,6 +108,16 @@ def test_a_fit_without_tasks_warns(estimator):
         estimator().fit(data.X, data.y)
     assert seen[0].filename == __file__
     estimator().fit(data.X, data.y, tasks=["all"] * len(data.y))
+
+
+@pytest.mark.parametrize("family", ["gaussian", "student", "poisson"])
+def test_a_fit_that_does_not_converge_names_the_line_of_the_caller(family):
+    rng = np.random.default_rng(0)
+    X, tasks = rng.normal(size=(60, 2)), np.repeat(np.arange(6), 10)
+    y = rng.poisson(np.exp(0.5 * X[:, 0] + 0.3 * rng.normal(size=6)[tasks])) + 1.0
+    with pytest.warns(ConvergenceWarning) as seen:
+        CrossBayesianGLM(family, covariance="diagonal", max_iter=1).fit(X, y, tasks)
+    assert {one.filename for one in seen} == {__file__}
 
 
 @pytest.mark.parametrize(

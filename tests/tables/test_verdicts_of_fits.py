@@ -37,6 +37,16 @@ def test_headline_list_and_saved_model_agree(regression):
         assert f"among {among} models {number(-np.mean(scores))}" in explanation
 
 
+@pytest.mark.parametrize("tails", ["heavy", "light"])
+def test_robust_models_are_tried_where_tails_are_heavy(tails):
+    rng = np.random.default_rng(0)
+    noise = rng.standard_t(3, 240) if tails == "heavy" else rng.uniform(-1.0, 1.0, 240)
+    x = rng.normal(size=240)
+    frame = pd.DataFrame({"x": x, "y": x + noise, "g": np.arange(240) % 6})
+    models = fit_table(frame, task="g", target="y", base="linear", folds=2).results["models"]
+    assert any("robust" in model["name"] for model in models) == (tails == "heavy")
+
+
 def tasks_alike(seed, tasks=12, rows=20):
     """Tasks that do not differ at all."""
     rng = np.random.default_rng(seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import warnings
 from collections.abc import Sequence
@@ -20,7 +21,8 @@ _RESOLVED = 10.0  # radii of at least this multiple of the rounding are met with
 _FOURTH_DIGIT = 1e-4
 _OFF = 0.01  # fraction of the radius by which rounding may change a distance silently
 _DOUBLE = float(np.finfo(np.float64).eps)
-_PACKAGE = str(Path(__file__).parents[1])
+# Of the package, and of its decorators that are context managers.
+_INSIDE = (str(Path(__file__).parents[1]), str(contextlib.__file__))
 _REMEDY = (
     "Nothing was moved. Start from finite parameters; in training, lower the learning rate or "
     "clip the gradients."
@@ -279,6 +281,6 @@ def warn_unless_resolved(coupling: Coupling, tether: Tether, members: Members, g
 def level_of_caller() -> int:
     """Level, for a warning, of the line outside of this package that led to it."""
     level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_INSIDE):
         level, frame = level + 1, frame.f_back
     return level

@@ -12,6 +12,6 @@ if TYPE_CHECKING:
 __all__ = ["Comparison", "Scores", "compare"]
 
 # The sentences alone do not need scikit-learn.
-__getattr__ = lazy(
+__getattr__, __dir__ = lazy(
     globals(), {"comparison": "Comparison", "scores": "Scores", "scoring": "compare"}
 )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["CrossLearning", "client_app", "collect_statistics", "parameters_of", "statistics_app"]
 
 _NETWORKS = {"_client": "client_app parameters_of", "_strategy": "CrossLearning"}
-_import = lazy(globals(), {**_NETWORKS, "statistics": "collect_statistics statistics_app"})
+_import, __dir__ = lazy(globals(), {**_NETWORKS, "statistics": "collect_statistics statistics_app"})
 
 
 def __getattr__(name: str) -> Any:

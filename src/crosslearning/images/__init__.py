@@ -21,7 +21,7 @@ __all__ = [
     "channel_statistics", "export", "features", "predict", "split", "train",
 ]  # fmt: skip
 
-__getattr__ = lazy(
+__getattr__, __dir__ = lazy(
     globals(),
     {
         "batches": "Augmentation ImageBatches channel_statistics",

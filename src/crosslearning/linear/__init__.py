@@ -36,7 +36,7 @@ __all__ = [
     "cross_ridge_path",
 ]
 
-__getattr__ = lazy(
+__getattr__, __dir__ = lazy(
     globals(),
     {
         "_estimator": "Comparison",

@@ -34,6 +34,7 @@ from crosslearning.convex.sums.passes import Passed
 from crosslearning.convex.sums.rows import GLMRows, Moments
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.convex.sums.table import TaskTable
+from crosslearning.coupling._members import level_of_caller
 from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.linear._estimator import LinearModel, one_blas_thread
 from crosslearning.linear.summary import Inference
@@ -324,7 +325,7 @@ class CrossBayesianModel(Inference, LinearModel):
 
     def _store_evidence(self, scaling: Scaling, fit: EvidenceFit) -> None:
         if fit.status in (EvidenceStatus.MAX_ITER, EvidenceStatus.MAX_PASSES):
-            warnings.warn(fit.status.value, ConvergenceWarning, stacklevel=7)
+            warnings.warn(fit.status.value, ConvergenceWarning, stacklevel=level_of_caller())
         self.structure_, self.log_evidence_ = fit.structure, float(fit.log_evidence)
         self.noise_sd_ = float(np.sqrt(fit.noise_variance))
         by_column = fit.center_variances[:: self._family().n_scores]

@@ -91,10 +91,12 @@ class Inference:
         Estimates and standard errors of the centre are those of generalised least squares at the
         learned variances, as of a mixed model: with the learned prior of the centre, which is for
         predictions, intervals of weak effects would be too short to cover them. The prior is kept
-        where the rows determine nothing. Intervals of standard deviations between tasks take their estimates for multiples of chi-squared
-        variables, which is exact for equally large tasks and a known noise. Where the rows do not
-        determine one, as with one row per task, it has no interval, with a warning. Standard errors
-        are those of the posterior without the bound of a finite `epsilon`.
+        where the rows determine nothing. Standard errors are those without the bound of a finite
+        `epsilon`.
+
+        Intervals of standard deviations between tasks take their estimates for multiples of
+        chi-squared variables, which is exact for equally large tasks and a known noise. Where the
+        rows do not determine one, as with one row per task, it has no interval, with a warning.
 
         Parameters
         ----------

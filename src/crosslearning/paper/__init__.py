@@ -16,4 +16,4 @@ if TYPE_CHECKING:
 
 __all__ = ["alexnet256", "gaussian", "subgradient_iterates", *gaussian.__all__]
 
-__getattr__ = lazy(globals(), {"alexnet": "alexnet256"})  # which needs torch
+__getattr__, __dir__ = lazy(globals(), {"alexnet": "alexnet256"})  # which needs torch

@@ -21,7 +21,7 @@ __all__ = [
     "predict_files", "predict_table", "read_table", "write_table",
 ]  # fmt: skip
 
-__getattr__ = lazy(  # scikit-learn takes long to import, and is needed only to fit
+__getattr__, __dir__ = lazy(  # scikit-learn takes long to import, and is needed only to fit
     globals(),
     {
         "fitting": "fit_files fit_table",

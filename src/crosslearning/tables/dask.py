@@ -1,14 +1,25 @@
 """Tables on many machines: Dask sums the parts of a table where they are.
 
 ``fit_table`` is :func:`crosslearning.tables.fit_table`, which takes Dask data frames, too.
-``fit_files`` is :func:`crosslearning.tables.fit_files` on the current scheduler by default.
 """
 
-from functools import partial
+from __future__ import annotations
 
-from crosslearning.tables import fitting
-from crosslearning.tables.fitting import fit_table
+import os
+from typing import Any
+
+from crosslearning.tables.fitting import CURRENT, fit_table
+from crosslearning.tables.fitting import fit_files as fit_files_here
+from crosslearning.tables.model import TableModel
 
 __all__ = ["fit_files", "fit_table"]
 
-fit_files = partial(fitting.fit_files, scheduler=fitting.CURRENT)
+
+def fit_files(
+    source: str | os.PathLike[str], *, scheduler: str | None = None, **options: Any
+) -> TableModel:
+    """Fit files on a scheduler, by default the current one.
+
+    It is :func:`crosslearning.tables.fit_files` otherwise.
+    """
+    return fit_files_here(source, scheduler=scheduler or CURRENT, **options)

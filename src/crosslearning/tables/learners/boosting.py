@@ -65,6 +65,9 @@ class Boosting:
                 self._curve(with_task, size, s)
             if s == n_splits - 1:
                 predictions += [self._predicted(with_task, k) for k in range(n_splits)]
+                if not self._averaged:
+                    for grown in self._grown.values():  # which take several times the table
+                        grown.booster.free_dataset()
             yield predictions
 
     def final(self, sds: Array, *, with_task: bool) -> Trees:
@@ -73,8 +76,7 @@ class Boosting:
         If rows are few, trees that were grown without a fold are averaged with them.
         """
         pooled = self.final(sds, with_task=False) if with_task else None
-        averaged = self.splits.folds is not None and len(self.rows.y) <= _MOST_AVERAGED
-        splits = self._all if averaged else []
+        splits = self._all if self._averaged else []
         texts = []
         for size in self._sizes(self._all):
             n_trees = self._best(with_task, size, self._all)
@@ -89,6 +91,11 @@ class Boosting:
         return Trees(text, sds, _smallest(self.rows), pooled, groups)
 
     # Sizes and numbers of trees.
+
+    @property
+    def _averaged(self) -> bool:
+        """Whether trees that were grown without a fold are part of the model."""
+        return self.splits.folds is not None and len(self.rows.y) <= _MOST_AVERAGED
 
     @property
     def _all(self) -> list[int]:

@@ -46,6 +46,7 @@ OfRows = list[tuple[Rows, Array, Array]]  # with means and standard deviations
 _WIDEST = 100  # features, beyond which curves are not tried by default
 _COSTLY = 2e7  # tasks × coefficients³, beyond which a base is not tried if fits are iterated
 _WORTH = 2.0  # gain in log evidence for which means of tasks are tried
+_NORMAL = 0.0  # excess kurtosis of held-out errors, beyond which robust models are tried
 _CONSTANT = 1e-9  # share of the variance of a column that is within tasks, or between them
 _FEWEST_TASKS = 2_000  # to compare models by sums,
 _MOST_NUMBERS = 10**7  # in which there are at most so many numbers, unless tasks are the fewest
@@ -265,7 +266,7 @@ class CandidateSearch:
         y = self.rows.y[scored]
         linear = (one for c, one in self.outcomes.items() if c.base == "linear")
         errors = min((one.predictions[scored] - y for one in linear), key=np.linalg.norm)
-        return bool(kurtosis(errors) > 0.0)
+        return bool(kurtosis(errors) > _NORMAL)
 
     def worth(self, candidates: Sequence[Candidate], helps: Callable[[Any], bool]) -> bool:
         """Whether to try candidates, by a test of an estimator for which there may be no time."""
