@@ -41,6 +41,16 @@ def test_the_answer_comes_first(table_page):
     assert order == sorted(order)
 
 
+def test_without_a_comparison_no_tasks_are_counted(tmp_path, table_page):
+    assert "Tasks helped by sharing" in table_page
+    unsaid, pooled = table_results(), table_results()
+    unsaid["verdict"]["effect"] = "nothing"
+    labels = pooled["verdict"]["labels"]
+    labels["cross"] = labels[pooled["verdict"]["against"]]
+    for content in (unsaid, pooled):
+        assert "Tasks helped by sharing" not in page_of(tmp_path, content)
+
+
 def test_every_model_is_shown_with_its_uncertainty(table_page):
     models = {model["label"]: model for model in table_results()["models"]}
     (chart,) = table_page.charts_of("of every model tried")
