@@ -121,6 +121,11 @@ def test_a_bound_is_shown_with_its_forces(tmp_path, table_page):
     active = sum(task["distance"] > 0.499999 for task in content["tasks"])
     assert f"{active} of 6 models are at the bound" in page
     assert f"Shop {max(forces, key=forces.get)} is held back most." in page
+    (chart,) = page.charts_of("of every model tried")
+    unbound = {row["label"] for row in values(chart) if row["text"].endswith(" · no bound")}
+    assert unbound == {"common slopes, a level per task", "separate models"}
+    assert "do not keep ε, and are for comparison only." in page
+    assert "for comparison only" not in table_page
     assert "There is no bound on the distance to the centre" in table_page
     assert "force" not in table_page
     assert "at the bound" not in table_page

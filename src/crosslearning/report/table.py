@@ -118,8 +118,15 @@ def _placed(row: dict[str, Any], far: bool, right: bool) -> dict[str, Any]:
         "at": at,
         "low": max(at - error, min(at, 0.0)),
         "high": at + error,
-        "text": f"{text} · chosen" if row["chosen"] else text,
+        "text": " · ".join([text, *_remark(row)]),
     }
+
+
+def _remark(row: dict[str, Any]) -> Iterator[str]:
+    if row["chosen"]:
+        yield "chosen"
+    if not row.get("kept", True):
+        yield "no bound"
 
 
 def model_errors(tried: draw.Records, *, name: str, right: bool = True) -> draw.Spec:
