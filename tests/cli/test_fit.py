@@ -82,6 +82,18 @@ def test_the_score_on_a_held_out_table(table, capsys):
 
 
 @pytest.mark.usefixtures("pageless")
+def test_models_without_the_bound_are_for_comparison_only(table, capsys):
+    assert main(["fit", table, *FASTEST, "--epsilon", "0"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for label, remark in (
+        ("separate models", "for comparison only"),
+        ("common slopes, a level per task", "for comparison only"),
+        ("one pooled model", "chosen"),
+    ):
+        assert any(line.startswith(label) and line.endswith(remark) for line in lines)
+
+
+@pytest.mark.usefixtures("pageless")
 def test_json_and_quiet(table, tmp_path, capsys):
     assert main(["fit", table, *FASTEST, "--json", "--out", "a", "--seed", "3"]) == 0
     captured = capsys.readouterr()

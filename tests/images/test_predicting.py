@@ -203,6 +203,8 @@ def test_predict_as_a_command(trained, new, tmp_path, capsys):
     assert (summary["images"], summary["by_centre"], len(summary["unreadable"])) == (4, 1, 1)
     assert main(["predict", out, str(new), "--coverage", "0.8"]) == 2
     check_failure("--coverage is for tables, not for images.", capsys)
+    assert main(["predict", out, str(new), "--task", "moon"]) == 2
+    check_failure("--task must be one of the domains art, photo; got 'moon'.", capsys)
 
 
 def test_export_as_a_command(trained, tmp_path, capsys):

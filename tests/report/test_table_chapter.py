@@ -41,6 +41,16 @@ def test_the_answer_comes_first(table_page):
     assert order == sorted(order)
 
 
+def test_without_a_comparison_no_tasks_are_counted(tmp_path, table_page):
+    assert "Tasks helped by sharing" in table_page
+    unsaid, pooled = table_results(), table_results()
+    unsaid["verdict"]["effect"] = "nothing"
+    labels = pooled["verdict"]["labels"]
+    labels["cross"] = labels[pooled["verdict"]["against"]]
+    for content in (unsaid, pooled):
+        assert "Tasks helped by sharing" not in page_of(tmp_path, content)
+
+
 def test_every_model_is_shown_with_its_uncertainty(table_page):
     models = {model["label"]: model for model in table_results()["models"]}
     (chart,) = table_page.charts_of("of every model tried")
@@ -111,6 +121,11 @@ def test_a_bound_is_shown_with_its_forces(tmp_path, table_page):
     active = sum(task["distance"] > 0.499999 for task in content["tasks"])
     assert f"{active} of 6 models are at the bound" in page
     assert f"Shop {max(forces, key=forces.get)} is held back most." in page
+    (chart,) = page.charts_of("of every model tried")
+    unbound = {row["label"] for row in values(chart) if row["text"].endswith(" · no bound")}
+    assert unbound == {"common slopes, a level per task", "separate models"}
+    assert "do not keep ε, and are for comparison only." in page
+    assert "for comparison only" not in table_page
     assert "There is no bound on the distance to the centre" in table_page
     assert "force" not in table_page
     assert "at the bound" not in table_page

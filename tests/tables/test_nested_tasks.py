@@ -116,6 +116,7 @@ def test_the_estimator_inside_has_the_labels():
         ({"task": ["same", "district"]}, "Groups by 'same' must .*each holds one"),
         ({"task": ["one", "school"]}, "Groups by 'one' must be several.*there is only one"),
         ({"task": ["distric", "school"]}, "no column 'distric' for the task. Did you mean"),
+        ({"task": "district,school"}, "for the task. Name each column with its own --task"),
         ({"task": COLUMNS, "features": ["district"]}, "Option features must not name the task"),
         ({"task": COLUMNS, "family": "quantile"}, "family=quantile is for one task column"),
         ({"task": 1}, "Option task must be a list of names"),

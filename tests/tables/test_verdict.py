@@ -170,6 +170,15 @@ def test_without_a_model_that_shares_nothing_is_said_about_sharing():
     assert text_of(asked, epsilon=0.0).startswith("Option epsilon=0 asks for one model for all")
 
 
+def test_an_only_choice_is_said_to_be_one():
+    alone = trials(pooled=2 + NOISE)
+    assert reason(alone, "on rows") == "It is the only model that was tried."
+    made = trials(pooled=2 + NOISE, levels=1 + NOISE, separate=1 - NOISE)
+    tried = [replace(c, kept=c.end == "pooled") for c in made.candidates]
+    bounded = replace(made, candidates=tried, choices={"all": made.choices["pooled"]})
+    assert reason(bounded, "on rows") == "It is the only model within the bound."
+
+
 def test_separate_models_are_best_only_beyond_chance():
     made = trials(pooled=3 + 9 * NOISE, cross=4 + NOISE, separate=2.9 - 9 * NOISE)
     assert made.chosen.end == "separate"

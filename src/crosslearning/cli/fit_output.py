@@ -65,6 +65,8 @@ def _print_models(findings: Findings) -> None:
 def _difference(row: ModelScore) -> str:
     """Compare a model with the chosen one."""
     gap = row.difference
+    if not row.kept:
+        return "for comparison only"
     if row.chosen or gap is None or row.score is None:
         return "chosen" if row.chosen else "–"
     if abs(gap) <= _TIE * abs(row.score):

@@ -147,6 +147,10 @@ def _predict_images(
 ) -> Predictions:
     from crosslearning.images import predict
 
+    described = min((folder / "models").glob("seed-*.json"))
+    domains = json.loads(described.read_text(encoding="utf-8"))["domains"]
+    if task is not None and task not in domains:
+        raise ValueError(f"--task must be one of the domains {', '.join(domains)}; got {task!r}.")
     with spinner(show=not hidden) as say:
         return predict(folder, images, task=task, top=top, progress=partial(say, "Predicting"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import altair as alt
 
 from crosslearning.archive import to_json
+from crosslearning.evaluation.comparison import Effect
 from crosslearning.evaluation.numbers import capital, count, number
 from crosslearning.report import drawing as draw
 from crosslearning.report.page import Chapter, Number, Results
@@ -41,7 +43,7 @@ def table(results: Results) -> Chapter:
         numbers=(
             Number("Use this model", chosen.label, chosen.why, words=True, command=command),
             _error(findings),
-            _helped(findings),
+            *_helped(findings),
         ),
         remarks=remarks,
         warnings=list(findings.warnings),
@@ -83,13 +85,15 @@ def _error(findings: Findings) -> Number:
     return Number("Typical error of a prediction", value, note, others)
 
 
-def _helped(findings: Findings) -> Number:
-    """Return how many tasks do better than with what the sentence compares with."""
+def _helped(findings: Findings) -> Iterator[Number]:
+    """Count the tasks that do better than with what the sentence compares with, if with any."""
     verdict = findings.verdict
-    note = f"do better with {verdict.labels['cross']} than with {verdict.labels[verdict.against]}; "
-    note += f"{verdict.hurt:,} do worse"
+    chosen, other = verdict.labels["cross"], verdict.labels[verdict.against]
+    if verdict.effect is Effect.NOTHING or chosen == other:
+        return
+    note = f"do better with {chosen} than with {other}; {verdict.hurt:,} do worse"
     helped = f"{verdict.helped:,} of {verdict.n_tasks:,}"
-    return Number("Tasks helped by sharing", helped, note)
+    yield Number("Tasks helped by sharing", helped, note)
 
 
 def models(findings: Findings) -> Figure:
@@ -114,8 +118,15 @@ def _placed(row: dict[str, Any], far: bool, right: bool) -> dict[str, Any]:
         "at": at,
         "low": max(at - error, min(at, 0.0)),
         "high": at + error,
-        "text": f"{text} · chosen" if row["chosen"] else text,
+        "text": " · ".join([text, *_remark(row)]),
     }
+
+
+def _remark(row: dict[str, Any]) -> Iterator[str]:
+    if row["chosen"]:
+        yield "chosen"
+    if not row.get("kept", True):
+        yield "no bound"
 
 
 def model_errors(tried: draw.Records, *, name: str, right: bool = True) -> draw.Spec:

@@ -331,6 +331,8 @@ def require_columns(
         return
     near = get_close_matches(absent[0], map(str, present), n=1)
     hint = f"Did you mean {near[0]!r}? " if near else ""
+    if role == "the task" and set(absent[0].split(",")) <= set(present):
+        hint = "Name each column with its own --task (in Python, in a list). "
     raise ValueError(
         f"{table} has no column {', '.join(map(repr, absent))} for {role}. {hint}"
         f"Its columns are {listed(present, _LISTED_COLUMNS)}."

@@ -199,6 +199,7 @@ def _models(fit: Fit) -> tuple[records.ModelScore, ...]:
                 difference_error=float(error),
                 seconds=round(trials.seconds[candidate.name], 3),
                 chosen=k == best,
+                kept=candidate.kept,
             )
         )
     return tuple(models)

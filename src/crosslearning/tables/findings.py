@@ -52,7 +52,8 @@ class Score:
 class ModelScore:
     """A model that was tried, its typical error, and how much worse it is than the chosen one.
 
-    `kind` is one of pooled, levels, cross and separate.
+    `kind` is one of pooled, levels, cross and separate. One that is not `kept`, since it obeys no
+    bound, is for comparison only.
     """
 
     name: str
@@ -65,6 +66,7 @@ class ModelScore:
     difference_error: float | None
     seconds: float
     chosen: bool
+    kept: bool = True
 
 
 @dataclass(frozen=True)

@@ -201,7 +201,8 @@ def reason(trials: Trials, words: str) -> str:
     means = dict(zip(trials.names, trials.means, strict=True))
     others = [c for c in trials.candidates if c is not chosen and c.kept]
     if not others:
-        return "It is the only model that was tried."
+        which = "that was tried" if len(trials.candidates) == 1 else "within the bound"
+        return f"It is the only model {which}."
     best = max(others, key=lambda c: means[c.name])
     score, other = (number(abs(means[c.name])) for c in (chosen, best))
     why = f"{capital(words)} its mean over tasks is {score}, and that of {best.label}, the best "
