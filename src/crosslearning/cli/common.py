@@ -49,14 +49,14 @@ def show_help_if_alone(context: typer.Context) -> None:
 
 
 @contextmanager
-def writing(folder: Path, option: str = " with --out") -> Iterator[None]:
-    """Turn an error in writing into one that names the folder."""
+def writing(place: Path, option: str = " with --out", *, kind: str = "folder") -> Iterator[None]:
+    """Turn an error in writing into one that names the place, a folder or a file."""
     try:
         yield
     except OSError as error:
         reason = error.strerror or error
         raise OSError(
-            f"Cannot write to {folder}: {reason}. Choose another folder{option}."
+            f"Cannot write to {place}: {reason}. Choose another {kind}{option}."
         ) from error
 
 
