@@ -56,6 +56,12 @@ def test_train(folder, tmp_path, capsys):
     assert main(command) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("60 images of 3 categories: art 30, photo 30\n")
+    lines = [line.split() for line in printed.splitlines()[1:4]]
+    assert lines[0] == ["Images,", "divided", "by", "seed", "3", "train", "validation", "test"]
+    assert lines[1:] == [
+        [domain["domain"], *(str(domain[part]) for part in ("train", "validation", "test"))]
+        for domain in json.loads((out / "results.json").read_text())["data"]["domains"]
+    ]
     assert "* marks the chosen ε of a domain" in printed
     starred = [line.count("*") for line in printed.splitlines() if line.startswith(("0", "∞"))]
     assert sorted(starred) == [0, 0, 2]

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import ttest_rel
 
@@ -28,8 +29,8 @@ def counts(shares, images):
     return right * eye + (images - right) * np.roll(eye, 1, axis=1)
 
 
-def runs_at(epsilons, validation, test, epsilon_by="all"):
-    """Runs with these accuracies by radius, seed and domain, and losses that rank radii alike."""
+def runs_at(epsilons, validation, test, epsilon_by="all", losses=None):
+    """Runs with these accuracies by radius, seed and domain; losses rank radii alike by default."""
     shape = np.shape(test)
     radii = np.array(epsilons)[:, None, None]
     return Runs(
@@ -40,7 +41,7 @@ def runs_at(epsilons, validation, test, epsilon_by="all"):
         images=np.array([[30, 60, 300]] * len(DOMAINS)),
         validation=counts(validation, 20),
         test=counts(test, 100),
-        losses=1 - np.asarray(validation),
+        losses=1 - np.asarray(validation) if losses is None else losses,
         distances=np.broadcast_to(np.clip(radii, 2e-7 * (radii > 0), 7.0), shape),
         pulls=np.broadcast_to([0.25, 0.0], shape),
         epsilon_by=epsilon_by,
@@ -101,6 +102,41 @@ def test_each_domain_has_its_best_radius():
     assert "In hindsight" not in text  # they are the same
     wrong = {row["domain"]: row["count"] for row in results_of(runs)["mistakes"]}
     assert wrong == {"art": 55 + 53, "photo": 42 + 40}
+
+
+def test_losses_are_log_losses_of_validation_images():
+    sure, unsure = [0, 0, 0.9, 0.1], [0, 0, 0.4, 1.0]  # truth, prediction, probability, log loss
+    wrong, far = [0, 1, 0.5, 0.8], [0, 1, 0.9, 4.0]
+    rows = [
+        {"epsilon": epsilon, "seed": 0, "task": domain, "images": [1, 2, 1], "validation": images}
+        for epsilon, images in ((0.0, [unsure, unsure]), (1.0, [sure, wrong]), (2.0, [sure, far]))
+        for domain in DOMAINS
+    ]
+    table = pd.DataFrame(rows).assign(test=[[sure]] * 6, distance=0.0, pull=0.0)
+    runs = Runs.of(table, CATEGORIES, "all")
+    np.testing.assert_allclose(runs.losses[:, 0], np.repeat([[1.0], [0.45], [2.05]], 2, axis=1))
+    assert chosen(runs)["epsilon"] == 1.0  # accuracy is greatest at 0
+
+
+@pytest.mark.parametrize(
+    ("epsilon_by", "best", "between"),
+    [
+        ("all", {"art": math.inf, "photo": math.inf}, {"art": 0.1, "photo": 0.1}),
+        ("domain", {"art": math.inf, "photo": 0.0}, {"art": 1.0, "photo": 0.1}),
+    ],
+)
+def test_log_loss_chooses_even_if_accuracy_would_choose_otherwise(epsilon_by, best, between):
+    losses = np.repeat([[[0.9, 0.1]], [[0.6, 0.3]], [[0.5, 0.8]], [[0.2, 0.4]]], 2, axis=1)
+    # Accuracy would choose another radius in each of these cases, or see a tie of 0 and infinity.
+    validation = np.repeat([[[0.9, 0.5]], [[0.4, 0.2]], [[0.3, 0.7]], [[0.6, 0.8]]], 2, axis=1)
+    radii = (0.0, 0.1, 1.0, math.inf)
+    choice = chosen(runs_at(radii, validation, validation, epsilon_by, losses))
+    assert choice["epsilon"] == math.inf
+    assert choice["epsilons"] == best
+    assert choice["between"] == between
+    text = statement(runs_at(radii, validation, validation, epsilon_by, losses))
+    start = "Separate training is best on" if epsilon_by == "all" else "On"
+    assert text.startswith(f"{start} the validation images")
 
 
 def test_of_equal_radii_the_smallest_is_chosen():

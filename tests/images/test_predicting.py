@@ -187,6 +187,19 @@ def test_what_cannot_be_used_is_refused(trained, new, tmp_path):
         predict(unfinished, new)
 
 
+@pytest.mark.parametrize("version", [1, None])
+def test_a_folder_of_another_version_is_refused(version, trained, new, tmp_path, capsys):
+    old = shutil.copytree(trained[1], tmp_path / "old")
+    results = json.loads((old / "results.json").read_text())
+    del results["chosen"]["epsilons"]  # as in version 1
+    (old / "results.json").write_text(json.dumps(results | {"version": version}))
+    message = f"{old / 'results.json'} must have version 2; got {version}. Train again, into "
+    assert main(["predict", str(old), str(new)]) == 2
+    check_failure(message, capsys)
+    assert main(["export", str(old), "-o", str(tmp_path / "net.safetensors")]) == 2
+    check_failure(message, capsys)
+
+
 def test_predict_as_a_command(trained, new, tmp_path, capsys):
     out, target = str(trained[1]), tmp_path / "predictions.csv"
     assert main(["predict", out, str(new), "--top", "2", "-o", str(target)]) == 0

@@ -84,6 +84,11 @@ def test_a_file_that_is_no_text(tmp_path):
 def test_gaussian_files_that_are_damaged(tmp_path):
     gaussian.run(gaussian.GaussianConfig(realizations=50), tmp_path)
     curve = tmp_path / "gaussian.csv"
+    whole = curve.read_text()
+    curve.write_text(whole.replace("1.5,", ",", 1))
+    with pytest.raises(ValueError, match=r"gaussian\.csv cannot be read: .* not a finite number"):
+        write(tmp_path)
+    curve.write_text(whole)
     curve.write_text(curve.read_text().replace("1.5,", "one,", 1))
     with pytest.raises(ValueError, match=r"gaussian\.csv cannot be read: could not convert"):
         write(tmp_path)
@@ -111,7 +116,7 @@ def test_a_page_that_cannot_be_written(tmp_path, capsys):
     assert main(["report", str(folder), "--out", str(tmp_path / "file" / "page.html")]) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"Error: Cannot write to {tmp_path / 'file' / 'page.html'}: ")
-    assert error.endswith("Choose another folder with --out.\n")
+    assert error.endswith("Choose another file with --out.\n")
     assert (tmp_path / "file").read_text() == "mine"
 
 

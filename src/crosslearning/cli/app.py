@@ -72,7 +72,7 @@ def report(
     """
     from crosslearning.report import write
 
-    with writing(out or folder):
+    with writing(out or folder, kind="file"):
         page = write(folder, out=out, formats=formats or ())
     if as_json:
         typer.echo(json.dumps({"report": str(page)}))

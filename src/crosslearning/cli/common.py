@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import MISSING, Field, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
@@ -18,6 +18,7 @@ from crosslearning.tables.settings import FitSettings, checked
 
 Command = Callable[..., None]
 FIT_OPTIONS = {option.metadata["flag"] or option.name: option for option in fields(FitSettings)}
+_NAME = 16  # characters of a name that a narrow table keeps in a line
 
 
 class Format(StrEnum):
@@ -48,14 +49,14 @@ def show_help_if_alone(context: typer.Context) -> None:
 
 
 @contextmanager
-def writing(folder: Path, option: str = " with --out") -> Iterator[None]:
-    """Turn an error in writing into one that names the folder."""
+def writing(place: Path, option: str = " with --out", *, kind: str = "folder") -> Iterator[None]:
+    """Turn an error in writing into one that names the place, a folder or a file."""
     try:
         yield
     except OSError as error:
         reason = error.strerror or error
         raise OSError(
-            f"Cannot write to {folder}: {reason}. Choose another folder{option}."
+            f"Cannot write to {place}: {reason}. Choose another {kind}{option}."
         ) from error
 
 
@@ -162,19 +163,30 @@ def spinner(*, show: bool) -> Iterator[Callable[..., None]]:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print names in a first column, and numbers on their right."""
+    """Print names in a first column, and numbers on their right, which are never broken."""
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    for number, title in enumerate(columns):
-        if number:
-            table.add_column(title, justify="right", no_wrap=True)
-        else:
-            table.add_column(title, overflow="fold")
+    rows, console = list(rows), Console(highlight=False, markup=False)  # names may have brackets
+    titles = [max(map(cell_len, title.split("\n"))) for title in columns]
+    cells = [max(map(cell_len, texts)) for texts in zip(*rows, strict=True)] or titles
+    widths = [max(pair) for pair in zip(titles, cells, strict=True)]
+    least = [min(widths[0], _NAME), *cells[1:]]
+    gap = 3 if sum(widths) + 3 * (len(widths) - 1) <= console.width else 2
+    room = console.width - gap * (len(widths) - 1)
+    while sum(widths) > max(room, sum(least)):  # the column that can spare most is folded first
+        spare = [width - low for width, low in zip(widths, least, strict=True)]
+        widths[spare.index(max(spare))] -= 1
+    # Lines that are too long can still be read, unlike numbers that are broken or cut off.
+    console.width = max(console.width, sum(widths) + gap * (len(widths) - 1))
+    table = Table(box=None, pad_edge=False, padding=(0, 0, 0, gap))
+    for number, (title, width) in enumerate(zip(columns, widths, strict=True)):
+        justify: Literal["left", "right"] = "right" if number else "left"
+        table.add_column(title, justify=justify, width=width, overflow="fold")
     for row in rows:
         table.add_row(*row)
-    Console(highlight=False, markup=False).print(table)  # names may contain brackets
+    console.print(table)
 
 
 def print_fact(name: str, text: object, width: int = 0) -> None:

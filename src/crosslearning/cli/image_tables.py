@@ -7,12 +7,22 @@ from typing import Any
 import typer
 
 from crosslearning.cli.common import print_fact, print_table
+from crosslearning.datasets import ImageData
 from crosslearning.evaluation.numbers import points, radius_name, spread
+from crosslearning.images.settings import TrainingSettings
+from crosslearning.images.splits import PARTS, divide
 
 _FILES = (
     "results.json", "accuracy.png", "domains.png", "improvement.png", "contact_sheet.png", "models",
     "report.html",
 )  # fmt: skip
+
+
+def print_counts(settings: TrainingSettings, data: ImageData) -> None:
+    """Print the numbers of training, validation and test images by domain."""
+    counts = [map(len, parts) for parts in divide(settings, data, settings.seeds[0])]
+    rows = zip(data.domains, *([f"{n:,}" for n in part] for part in counts), strict=True)
+    print_table((f"Images, divided by seed {settings.seeds[0]}", *PARTS), list(rows))
 
 
 def print_results(results: dict[str, Any], out: Path) -> None:

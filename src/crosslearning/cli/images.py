@@ -209,6 +209,7 @@ def sweep(
             counts = data.counts().sum()
             domains = ", ".join(f"{domain} {counts[domain]:,}" for domain in data.domains)
             typer.echo(f"{len(data):,} images of {len(data.categories)} categories: {domains}")
+            image_tables.print_counts(settings, data)
         about: dict[str, Any] = {
             "name": Path(images).name,
             "command": shlex.join(["crosslearning", *sys.argv[1:]]),

@@ -73,6 +73,8 @@ def _print(result: "GaussianResult", out: Path) -> None:
         if result.consensus < result.agnostic:
             beneficial = "every max_gap, consensus too"
     verdicts = {True: "holds", False: "does not hold"}
+    equal = " The means are equal, so consensus is best; the claim needs a gap above 0."
+    remarks = ("", equal if result.config.gap == 0 else "")
     typer.echo(
         f"Mean squared error of two means {result.config.gap:g} apart, "
         f"sample means of standard deviation {result.sigma_m:.5g}"
@@ -85,8 +87,8 @@ def _print(result: "GaussianResult", out: Path) -> None:
         ("Beats agnostic", beneficial),
         ("Monte Carlo", f"within {result.monte_carlo_deviation:.2f} standard errors everywhere"),
         *(
-            (f"Claim {k}", f"{verdicts[claim.holds]}: {claim.statement}")
-            for k, claim in enumerate(result.claims, 1)
+            (f"Claim {k}", f"{verdicts[claim.holds]}: {claim.statement}{remark}")
+            for k, (claim, remark) in enumerate(zip(result.claims, remarks, strict=True), 1)
         ),
         ("Figure", f"{out / 'gaussian.png'} and .pdf"),
         ("Data", f"{out / 'gaussian.csv'} and .json"),

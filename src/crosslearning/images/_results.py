@@ -21,7 +21,7 @@ from crosslearning.images.settings import TrainingSettings
 from crosslearning.images.splits import PARTS
 from crosslearning.wording import listed
 
-_VERSION = 2
+VERSION = 2
 _NAMED = 5  # images that a note lists
 _EXCESS = 1.01  # a realised distance above this multiple of the radius is due to rounding
 _ENDS = {"pooled": 0.0, "separate": math.inf}
@@ -107,7 +107,7 @@ def assemble(settings: TrainingSettings, runs: Runs, data: dict[str, Any]) -> di
     ]
     return {
         "kind": "images",
-        "version": _VERSION,
+        "version": VERSION,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "title": f"{data['name']}: {settings.model_name} at {settings.image_size} px",
         "sentence": statement(runs),

@@ -22,6 +22,7 @@ from crosslearning.datasets.images import Progress
 from crosslearning.extras import require
 from crosslearning.files import replacing
 from crosslearning.images._listing import ImageFile, image_files
+from crosslearning.images._results import VERSION
 from crosslearning.images.domains import decode_all
 from crosslearning.images.folder import model_file
 from crosslearning.images.networks import Normalised, apply, load_backbone, network
@@ -111,7 +112,13 @@ def open_networks(folder: Path) -> tuple[Any, Networks]:
         raise ValueError(f"{folder} holds no networks for images. Train there first.")
     if not results.exists():
         raise ValueError(f"The training in {folder} is not finished. Start it again to resume it.")
-    chosen = json.loads(results.read_text(encoding="utf-8"))["chosen"]
+    content = json.loads(results.read_text(encoding="utf-8"))
+    if content.get("version") != VERSION:
+        raise ValueError(
+            f"{results} must have version {VERSION}; got {content.get('version')!r}. Train again, "
+            "into another folder, with this version of crosslearning."
+        )
+    chosen = content["chosen"]
     about = json.loads((models / f"seed-{seeds[0]}.json").read_text(encoding="utf-8"))
     n_categories = len(about["categories"])
     if about.get("backbone"):

@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from crosslearning.archive import from_json
@@ -284,6 +285,8 @@ def _content(path: Path) -> dict[str, Any]:
 def _curve(path: Path) -> list[dict[str, float]]:
     try:
         rows = pd.read_csv(path, dtype=float)
+        if not np.isfinite(rows).all(axis=None):  # JSON has no such numbers
+            raise ValueError("a value is missing or not a finite number")
     except (ValueError, OSError) as error:
         raise ValueError(f"{path} cannot be read: {error}. Create the results again.") from error
     return [dict(zip(map(str, rows), values, strict=True)) for values in rows.to_numpy().tolist()]
