@@ -214,19 +214,38 @@ def test_damaged_and_foreign_files_are_refused(written, tmp_path):
         assert path.read_bytes() == damaged
 
 
-@pytest.mark.parametrize("key", ["run", "step", "models", "optimizer"])
-def test_incomplete_content_is_refused(written, tmp_path, key):
-    whole = written.read_bytes()
+def rewrite(whole, path, change):
+    """Write a file with a changed header."""
     (length,) = struct.unpack("<Q", whole[:8])
     header = json.loads(whole[8 : 8 + length])
     content = json.loads(header["__metadata__"]["crosslearning"])
-    del content[key]
+    change(content)
     header["__metadata__"]["crosslearning"] = json.dumps(content)
     changed = json.dumps(header).encode()
-    path = tmp_path / "run"
     path.write_bytes(struct.pack("<Q", len(changed)) + changed + whole[8 + length :])
+
+
+@pytest.mark.parametrize("key", ["run", "step", "models", "optimizer"])
+def test_incomplete_content_is_refused(written, tmp_path, key):
+    path = tmp_path / "run"
+    rewrite(written.read_bytes(), path, lambda content: content.pop(key))
     with pytest.raises(ValueError, match="cannot be resumed from"):
         train(path)
+
+
+def test_the_previous_format_is_refused(written, tmp_path):
+    path = tmp_path / "run"
+    rewrite(written.read_bytes(), path, lambda content: content.update(version=1))
+    with pytest.raises(ValueError, match=r"not marked as such for version 2\. Delete it to start"):
+        train(path)
+
+
+def test_files_of_models_have_their_version(tmp_path):
+    models = TaskModels(net(), TASKS, epsilon=0.1)
+    models.save(tmp_path / "models")
+    rewrite((tmp_path / "models").read_bytes(), tmp_path / "old", lambda c: c.update(version=1))
+    found = TaskModels.load(tmp_path / "old", net())
+    assert_equal_states(snapshot(models), snapshot(found))
 
 
 def test_the_optimizer_object_of_an_interrupted_run_may_be_used_again(tmp_path):

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from crosslearning.nn._training import Run
 
 _KIND = "a checkpoint of fit"
+_VERSION = 2  # 1 had other tags for the types that JSON lacks
 _SHOWN = 3  # differences that a message lists
 _PLAIN = ("step", "stopped", "seconds")  # of a run, for JSON
 _EXTRA = "_extra_state"  # labels and pulls; the same on all ranks
@@ -58,7 +59,7 @@ class Checkpoint:
         content["optimizer"] = _packed(run.optimizer.state_dict(), tensors)
         if run.validation is not None:
             content["best"] = _packed(run.validation.state(), tensors)
-        write_file(self.file, _KIND, tensors, content)
+        write_file(self.file, _KIND, tensors, content, version=_VERSION)
 
     def resume(self, epochs: int) -> None:
         ranks = self.run.models.ranks
@@ -67,7 +68,7 @@ class Checkpoint:
         if not ranks.objects(self.file.exists())[0]:
             return
         try:
-            tensors, content = read_file(self.file, _KIND, "")
+            tensors, content = read_file(self.file, _KIND, "", version=_VERSION)
             self._refuse_another(content, epochs)
             self.restore(tensors, content)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
@@ -157,7 +158,7 @@ class RankCheckpoint(Checkpoint):
                 best = run.validation.state()
                 content["has_best_models"] = best["models"] is not None
                 content["best"] = _packed({**best, "models": None}, tensors)
-            write_file(self.file, _KIND, tensors, content)
+            write_file(self.file, _KIND, tensors, content, version=_VERSION)
             for old in self.path.glob("step-*"):
                 if old != folder:
                     shutil.rmtree(old, ignore_errors=True)
