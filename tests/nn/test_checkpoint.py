@@ -6,8 +6,9 @@ import math
 import struct
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, OrderedDict, defaultdict
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -286,5 +287,40 @@ def test_packing_turns_around():
     assert found == state
     assert isinstance(found["b"][0]["c"], Counter)
     assert math.isnan(decode(encode(math.nan, {}), {}))
-    with pytest.raises(ValueError, match="function cannot be saved"):
+    with pytest.raises(TypeError, match="function cannot be saved"):
         encode([{"f": net}], {})
+
+
+class Remembering(torch.optim.SGD):
+    """An optimizer with another value in its state."""
+
+    extra: object
+
+    def step(self, closure=None):
+        super().step(closure)
+        for parameter in self.param_groups[0]["params"]:
+            self.state[parameter]["extra"] = self.extra
+
+
+def remembering(extra):
+    kind = type("Remembering", (Remembering,), {"extra": extra})
+    return lambda parameters: kind(parameters, lr=0.1)
+
+
+class Pair(NamedTuple):
+    one: int
+    two: list[int]
+
+
+def test_subclasses_of_containers_are_saved(tmp_path):
+    extra = {
+        "ordered": OrderedDict(a=1),
+        "default": defaultdict(list, {0: [Pair(1, [2])]}),
+        "size": torch.Size([2, 3]),
+    }
+    assert_resumes(tmp_path / "run", optimizer=remembering(extra))
+
+
+def test_a_state_that_cannot_be_saved_names_the_optimizer(tmp_path):
+    with pytest.raises(ValueError, match=r"set cannot .* another optimizer or scheduler"):
+        train(tmp_path / "run", optimizer=remembering({1, 2}))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from dataclasses import fields
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,6 @@ _SHOWN = 3  # differences that a message lists
 _PLAIN = ("step", "stopped", "seconds")  # of a run, for JSON
 _EXTRA = "_extra_state"  # labels and pulls; the same on all ranks
 _LIKE, _SCALAR = "optimizer", "scalar"  # state that has axes, and state that has none
-_packed = partial(encode, array=torch.Tensor)  # with the tensors collected in a dict
 
 
 class Checkpoint:
@@ -55,7 +54,7 @@ class Checkpoint:
     def save(self) -> None:
         run = self.run
         tensors, content = self.stored()
-        content["models"] = _packed(dict(run.models.state_dict()), tensors)
+        content["models"] = _packed(run.models.state_dict(), tensors)
         content["optimizer"] = _packed(run.optimizer.state_dict(), tensors)
         if run.validation is not None:
             content["best"] = _packed(run.validation.state(), tensors)
@@ -215,6 +214,27 @@ class RankCheckpoint(Checkpoint):
                 kind = _LIKE if value.dim() else _SCALAR
                 state[f"{kind}.{name}.{key}"] = value if value.dim() else value.reshape(1)
         return state
+
+
+def _packed(value: Any, tensors: dict[str, torch.Tensor]) -> Any:
+    """Encode a state, with its tensors collected in a dict."""
+    try:
+        return encode(_plain(value), tensors, array=torch.Tensor)
+    except TypeError as error:
+        raise ValueError(
+            f"{error} Only states of numbers, strings, tensors and containers of these can be. "
+            "Train without a checkpoint, or use another optimizer or scheduler."
+        ) from error
+
+
+def _plain(value: Any) -> Any:
+    """Replace subclasses of containers, such as OrderedDict and torch.Size, by what they extend."""
+    if isinstance(value, dict) and not isinstance(value, Counter):
+        return {_plain(key): _plain(one) for key, one in value.items()}
+    for kind in (tuple, list):
+        if isinstance(value, kind):
+            return kind(map(_plain, value))
+    return value
 
 
 def _places(reader: Any, parameters: dict[str, torch.nn.Parameter]) -> dict[str, torch.Tensor]:
