@@ -67,7 +67,7 @@ class Fold:
         for epsilon in radii:
             heads = fit_heads(self.train, start, epsilon, RIDGE, **options)
             start = heads.thetas
-            pairs = zip(heads.thetas, self.test, strict=True)
+            pairs = zip(heads.thetas.to(self.zeros), self.test, strict=True)
             hits = [
                 float(((x @ t[:-1] + t[-1]).argmax(1) == y).float().mean()) for t, (x, y) in pairs
             ]

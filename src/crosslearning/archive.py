@@ -37,7 +37,13 @@ def write_archive(
     may hold numbers, strings, dates, arrays, lists, tuples and dicts, and records of `classes`.
     """
     arrays: dict[str, np.ndarray[Any, Any]] = {}
-    header = {"format": _FORMAT, "kind": kind, "content": encode(content, arrays, classes)}
+    try:
+        encoded = encode(content, arrays, classes)
+    except TypeError as error:
+        raise ValueError(
+            f"{error} Use labels and settings that are numbers, strings, dates or tuples of them."
+        ) from error
+    header = {"format": _FORMAT, "kind": kind, "content": encoded}
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     with replacing(Path(path)) as temporary, temporary.open("wb") as file:
         large = sum(array.nbytes for array in arrays.values()) > _LARGE
@@ -68,7 +74,10 @@ def read_archive(path: str | os.PathLike[str], kind: str, classes: tuple[type, .
 def encode(
     value: Any, arrays: dict[str, Any], classes: tuple[type, ...] = (), array: Any = np.ndarray
 ) -> Any:
-    """Turn a value into JSON, collecting arrays of a class and tagging types that JSON lacks."""
+    """Turn a value into JSON, collecting arrays of a class and tagging types that JSON lacks.
+
+    A TypeError names a type that cannot be saved; the caller says what to do instead.
+    """
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not np.isfinite(value):
@@ -91,10 +100,7 @@ def _parts(value: Any, classes: tuple[type, ...]) -> tuple[str, list[Any]]:
     if kind in _TAGGED:
         tag, parts, _ = _TAGGED[kind]
         return tag, parts(value)
-    raise ValueError(
-        f"A {kind.__module__}.{kind.__name__} cannot be saved. Use labels and settings that are "
-        "numbers, strings, dates or tuples of them."
-    )
+    raise TypeError(f"A {kind.__module__}.{kind.__name__} cannot be saved.")
 
 
 def decode(value: Any, arrays: Mapping[str, Any], classes: tuple[type, ...] = ()) -> Any:

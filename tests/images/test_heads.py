@@ -70,6 +70,19 @@ def test_weakly_penalised_heads_do_not_stay_at_their_start():
     torch.testing.assert_close(far[0], far[1], rtol=0.03, atol=0)
 
 
+@pytest.mark.filterwarnings("error")  # of a radius that the dtype does not resolve
+@pytest.mark.parametrize(("shift", "epsilon"), [(0.0, 1e-8), (10.0, 1e-8), (10.0, 1e-3)])
+def test_small_radii_hold_on_unscaled_float32_features(shift, epsilon):
+    data, start = problem(), torch.zeros(3, 7, 4)
+    shifted = [(x + shift, y) for x, y in data]
+    fitted = fit_heads([(x.float(), y) for x, y in shifted], start, epsilon, 0.1)
+    exact = fit_heads(shifted, start.double(), epsilon, 0.1, tol=1e-8)
+    values = [heads.objective(shifted, one.thetas.double(), 0.1)[0] for one in (fitted, exact)]
+    assert values[0] - values[1] < 1e-3 * values[1]
+    distances = (fitted.thetas - fitted.center).flatten(1).norm(dim=1)
+    assert distances.max() <= epsilon * (1 + 1e-6)
+
+
 def test_heads_that_do_not_converge_say_so(monkeypatch):
     monkeypatch.setattr(heads, "_MOST_STEPS", 2)
     with pytest.warns(ConvergenceWarning, match=r"ε = 0.1 have a gap of .* after 2 steps"):

@@ -87,12 +87,12 @@ def test_routing(model, classes):
 def test_task_column_and_clone(model, classes):
     data = data_for(classes)
     frame = pd.DataFrame(data.X, columns=["a", "b", "c"]).assign(school=data.tasks)
-    search = GridSearchCV(
-        clone(model).set_params(task_column="school"), {"standardize": [True, False]}, cv=2
-    )
+    bounded = np.isfinite(model.epsilon)
+    grid = {"epsilon": [0.5, np.inf]} if bounded else {"standardize": [True, False]}
+    search = GridSearchCV(clone(model).set_params(task_column="school"), grid, cv=2)
     search.fit(frame, data.y)
     best = search.best_estimator_
-    direct = clone(model).set_params(standardize=best.standardize)
+    direct = clone(model).set_params(**search.best_params_)
     direct.fit(frame[["a", "b", "c"]], data.y, tasks=data.tasks)
     assert best.feature_names_in_.tolist() == ["a", "b", "c"]
     assert np.array_equal(best.coef_, direct.coef_)

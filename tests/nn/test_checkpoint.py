@@ -6,8 +6,9 @@ import math
 import struct
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, OrderedDict, defaultdict
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -214,19 +215,38 @@ def test_damaged_and_foreign_files_are_refused(written, tmp_path):
         assert path.read_bytes() == damaged
 
 
-@pytest.mark.parametrize("key", ["run", "step", "models", "optimizer"])
-def test_incomplete_content_is_refused(written, tmp_path, key):
-    whole = written.read_bytes()
+def rewrite(whole, path, change):
+    """Write a file with a changed header."""
     (length,) = struct.unpack("<Q", whole[:8])
     header = json.loads(whole[8 : 8 + length])
     content = json.loads(header["__metadata__"]["crosslearning"])
-    del content[key]
+    change(content)
     header["__metadata__"]["crosslearning"] = json.dumps(content)
     changed = json.dumps(header).encode()
-    path = tmp_path / "run"
     path.write_bytes(struct.pack("<Q", len(changed)) + changed + whole[8 + length :])
+
+
+@pytest.mark.parametrize("key", ["run", "step", "models", "optimizer"])
+def test_incomplete_content_is_refused(written, tmp_path, key):
+    path = tmp_path / "run"
+    rewrite(written.read_bytes(), path, lambda content: content.pop(key))
     with pytest.raises(ValueError, match="cannot be resumed from"):
         train(path)
+
+
+def test_the_previous_format_is_refused(written, tmp_path):
+    path = tmp_path / "run"
+    rewrite(written.read_bytes(), path, lambda content: content.update(version=1))
+    with pytest.raises(ValueError, match=r"not marked as such for version 2\. Delete it to start"):
+        train(path)
+
+
+def test_files_of_models_have_their_version(tmp_path):
+    models = TaskModels(net(), TASKS, epsilon=0.1)
+    models.save(tmp_path / "models")
+    rewrite((tmp_path / "models").read_bytes(), tmp_path / "old", lambda c: c.update(version=1))
+    found = TaskModels.load(tmp_path / "old", net())
+    assert_equal_states(snapshot(models), snapshot(found))
 
 
 def test_the_optimizer_object_of_an_interrupted_run_may_be_used_again(tmp_path):
@@ -267,5 +287,40 @@ def test_packing_turns_around():
     assert found == state
     assert isinstance(found["b"][0]["c"], Counter)
     assert math.isnan(decode(encode(math.nan, {}), {}))
-    with pytest.raises(ValueError, match="function cannot be saved"):
+    with pytest.raises(TypeError, match="function cannot be saved"):
         encode([{"f": net}], {})
+
+
+class Remembering(torch.optim.SGD):
+    """An optimizer with another value in its state."""
+
+    extra: object
+
+    def step(self, closure=None):
+        super().step(closure)
+        for parameter in self.param_groups[0]["params"]:
+            self.state[parameter]["extra"] = self.extra
+
+
+def remembering(extra):
+    kind = type("Remembering", (Remembering,), {"extra": extra})
+    return lambda parameters: kind(parameters, lr=0.1)
+
+
+class Pair(NamedTuple):
+    one: int
+    two: list[int]
+
+
+def test_subclasses_of_containers_are_saved(tmp_path):
+    extra = {
+        "ordered": OrderedDict(a=1),
+        "default": defaultdict(list, {0: [Pair(1, [2])]}),
+        "size": torch.Size([2, 3]),
+    }
+    assert_resumes(tmp_path / "run", optimizer=remembering(extra))
+
+
+def test_a_state_that_cannot_be_saved_names_the_optimizer(tmp_path):
+    with pytest.raises(ValueError, match=r"set cannot .* another optimizer or scheduler"):
+        train(tmp_path / "run", optimizer=remembering({1, 2}))

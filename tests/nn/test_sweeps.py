@@ -166,6 +166,15 @@ def test_bad_input(data, change, message):
         sweep(**(arguments | change))
 
 
+def test_runs_that_diverge_are_noticed(data):
+    with pytest.raises(ValueError, match=r"task 'a'.* Nothing was moved") as caught:
+        sweep(
+            network, data, LOSS, lambda p: torch.optim.SGD(p, lr=1e30), 3, epsilons=[1e30],
+            seeds=[0, 4], batch_size=8,
+        )  # fmt: skip
+    assert caught.value.__notes__ == ["This was run cross-1e+30 with seed 0."]
+
+
 @pytest.fixture
 def related():
     """Linear tasks a distance of about 1 apart, with noise."""

@@ -52,8 +52,11 @@ def fit_heads(
     Intercepts are penalised too: that of a category which a domain lacks would diverge. The
     objective is strongly convex: with a gradient g it is at most |g|² / (2 · ridge) above its
     minimum. A tolerance for g alone would stop weakly penalised heads near their start.
+
+    Heads are float64, since float32 does not resolve small radii; the products with features, which
+    take the time, are in the dtype of the features.
     """
-    thetas, _, pull = _project(start, epsilon, None)
+    thetas, _, pull = _project(start.double(), epsilon, None)
     value, gradient = objective(data, thetas, ridge)
     values, step, gap = [value], 1.0, math.inf
     for _ in range(_MOST_STEPS):
@@ -86,7 +89,8 @@ def fit_heads(
 
 
 def objective(data: Domains, thetas: torch.Tensor, ridge: float) -> tuple[float, torch.Tensor]:
-    """Objective and gradient."""
+    """Objective and gradient, computed in the dtype of the features."""
+    dtype, thetas = thetas.dtype, thetas.to(data[0][0].dtype)
     value, gradient = 0.0, torch.empty_like(thetas)
     for theta, slot, (x, y) in zip(thetas, gradient, data, strict=True):
         logs = torch.addmm(theta[-1], x, theta[:-1]).log_softmax(1)
@@ -97,7 +101,7 @@ def objective(data: Domains, thetas: torch.Tensor, ridge: float) -> tuple[float,
         errors /= len(y)
         torch.addmm(theta[:-1], x.T, errors, beta=ridge, out=slot[:-1])
         torch.add(errors.sum(0), theta[-1], alpha=ridge, out=slot[-1])
-    return value, gradient
+    return value, gradient.to(dtype)
 
 
 def _project(

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from dataclasses import fields
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from crosslearning.nn._training import Run
 
 _KIND = "a checkpoint of fit"
+_VERSION = 2  # 1 had other tags for the types that JSON lacks
 _SHOWN = 3  # differences that a message lists
 _PLAIN = ("step", "stopped", "seconds")  # of a run, for JSON
 _EXTRA = "_extra_state"  # labels and pulls; the same on all ranks
 _LIKE, _SCALAR = "optimizer", "scalar"  # state that has axes, and state that has none
-_packed = partial(encode, array=torch.Tensor)  # with the tensors collected in a dict
 
 
 class Checkpoint:
@@ -54,11 +54,11 @@ class Checkpoint:
     def save(self) -> None:
         run = self.run
         tensors, content = self.stored()
-        content["models"] = _packed(dict(run.models.state_dict()), tensors)
+        content["models"] = _packed(run.models.state_dict(), tensors)
         content["optimizer"] = _packed(run.optimizer.state_dict(), tensors)
         if run.validation is not None:
             content["best"] = _packed(run.validation.state(), tensors)
-        write_file(self.file, _KIND, tensors, content)
+        write_file(self.file, _KIND, tensors, content, version=_VERSION)
 
     def resume(self, epochs: int) -> None:
         ranks = self.run.models.ranks
@@ -67,7 +67,7 @@ class Checkpoint:
         if not ranks.objects(self.file.exists())[0]:
             return
         try:
-            tensors, content = read_file(self.file, _KIND, "")
+            tensors, content = read_file(self.file, _KIND, "", version=_VERSION)
             self._refuse_another(content, epochs)
             self.restore(tensors, content)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
@@ -157,7 +157,7 @@ class RankCheckpoint(Checkpoint):
                 best = run.validation.state()
                 content["has_best_models"] = best["models"] is not None
                 content["best"] = _packed({**best, "models": None}, tensors)
-            write_file(self.file, _KIND, tensors, content)
+            write_file(self.file, _KIND, tensors, content, version=_VERSION)
             for old in self.path.glob("step-*"):
                 if old != folder:
                     shutil.rmtree(old, ignore_errors=True)
@@ -214,6 +214,27 @@ class RankCheckpoint(Checkpoint):
                 kind = _LIKE if value.dim() else _SCALAR
                 state[f"{kind}.{name}.{key}"] = value if value.dim() else value.reshape(1)
         return state
+
+
+def _packed(value: Any, tensors: dict[str, torch.Tensor]) -> Any:
+    """Encode a state, with its tensors collected in a dict."""
+    try:
+        return encode(_plain(value), tensors, array=torch.Tensor)
+    except TypeError as error:
+        raise ValueError(
+            f"{error} Only states of numbers, strings, tensors and containers of these can be. "
+            "Train without a checkpoint, or use another optimizer or scheduler."
+        ) from error
+
+
+def _plain(value: Any) -> Any:
+    """Replace subclasses of containers, such as OrderedDict and torch.Size, by what they extend."""
+    if isinstance(value, dict) and not isinstance(value, Counter):
+        return {_plain(key): _plain(one) for key, one in value.items()}
+    for kind in (tuple, list):
+        if isinstance(value, kind):
+            return kind(map(_plain, value))
+    return value
 
 
 def _places(reader: Any, parameters: dict[str, torch.nn.Parameter]) -> dict[str, torch.Tensor]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
 _KEY = "crosslearning"
-_VERSION = 1
+_VERSION = 1  # of a kind whose content never changed
 
 
 def encode_state(tasks: tuple[Hashable, ...], pulls: dict[str, Array]) -> torch.Tensor:
@@ -64,15 +64,21 @@ def write_file(
     kind: str,
     tensors: dict[str, torch.Tensor],
     content: dict[str, Any],
+    *,
+    version: int = _VERSION,
 ) -> None:
-    header = {_KEY: json.dumps({"kind": kind, "version": _VERSION, **content}, allow_nan=False)}
+    header = {_KEY: json.dumps({"kind": kind, "version": version, **content}, allow_nan=False)}
     written = {name: value.detach().contiguous() for name, value in tensors.items()}
     with replacing(Path(path)) as temporary:
         save_file(written, temporary, metadata=header)
 
 
 def read_file(
-    path: str | os.PathLike[str], kind: str, remedy: str = "Save it again."
+    path: str | os.PathLike[str],
+    kind: str,
+    remedy: str = "Save it again.",
+    *,
+    version: int = _VERSION,
 ) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     if not Path(path).is_file():
         raise FileNotFoundError(f"There is no file {os.fspath(path)}.")
@@ -80,13 +86,12 @@ def read_file(
         with safe_open(path, framework="pt") as file:
             content = json.loads((file.metadata() or {}).get(_KEY, "{}"))
             actual = content.get("kind"), content.get("version")
-            if actual != (kind, _VERSION):
-                raise ValueError(f"it is not marked as such for version {_VERSION}")
+            if actual != (kind, version):
+                raise ValueError(f"it is not marked as such for version {version}")
             return {name: file.get_tensor(name) for name in file.keys()}, content  # noqa: SIM118
     except (SafetensorError, AttributeError, ValueError) as error:
-        raise ValueError(
-            f"{os.fspath(path)} does not contain {kind}, or it is damaged: {error}. {remedy}"
-        ) from error
+        text = f"{os.fspath(path)} does not contain {kind}, or it is damaged: {error}. {remedy}"
+        raise ValueError(text.rstrip()) from error
 
 
 def encode_tether(tether: Tether) -> dict[str, Any]:

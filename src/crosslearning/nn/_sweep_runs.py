@@ -150,7 +150,12 @@ def train_single(
         center_weight=plan.center_weight,
         mesh=plan.mesh,
     )
-    run, history = setting.run(seed), _fit(plan, models, setting, seed, folder)
+    run = setting.run(seed)
+    try:
+        history = _fit(plan, models, setting, seed, folder)
+    except Exception as error:
+        error.add_note(f"This was run {setting.key} with seed {seed}.")
+        raise
     last, distances = history.records[-1], models.distances()
     scores = score_sources(models, plan.test_sources(), plan.test_metric)
     measured = [{}] * len(models) if plan.measure is None else plan.measure(run, models, history)

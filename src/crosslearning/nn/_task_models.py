@@ -123,6 +123,8 @@ class TaskModels(LinkedModules):
     array([0.01, 0.01])
     """
 
+    _resolution_warned: bool  # set by _forget_size
+
     def __init__(
         self,
         module: nn.Module | Mapping[Any, nn.Module],
@@ -157,7 +159,6 @@ class TaskModels(LinkedModules):
         self.ranks, self.sharded = ranks, shard is not None
         self._positions: dict[Hashable, int] = {label: row for row, label in enumerate(labels)}
         self._pulls: dict[str, NDArray[np.float64]] = {}
-        self._resolution_warned: bool
         self._forget_size()
 
     @property
