@@ -28,14 +28,15 @@ def lazy(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` of a package that imports from its modules when used.
 
-    `package` holds its globals, and `modules` the names of each module, divided by blanks.
+    `package` holds its globals, and `modules` the names of each module, divided by blanks; those
+    of a package beside it begin with a dot.
     """
     places = {name: module for module, names in modules.items() for name in names.split()}
 
     def get(name: str) -> Any:
         if name not in places:
             raise AttributeError(f"module {package['__name__']!r} has no attribute {name!r}")
-        module = import_module(f"{package['__name__']}.{places[name]}")
+        module = import_module(f".{places[name]}", package["__name__"])
         return package.setdefault(name, getattr(module, name))
 
     return get, lambda: sorted({*package, *places})

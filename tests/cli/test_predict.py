@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from crosslearning.cli import main
+from crosslearning.frames import reading as table_files
 from crosslearning.tables import fit_table
-from crosslearning.tables import reading as table_files
 from tests.support.cli import check_failure
 from tests.support.tables import shops
 

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from crosslearning.frames import reading as table_files
 from crosslearning.linear._estimator import state_of
 from crosslearning.tables import engines, fit_files, fit_table, schema
-from crosslearning.tables import reading as table_files
 from crosslearning.tables.engines import Engine, FrameTable
 from crosslearning.tables.learners.candidates import candidates
 from crosslearning.tables.rows import deal, fitted, uniform

@@ -6,8 +6,8 @@ import pytest
 
 import crosslearning
 from crosslearning import CrossBayesianRidge, CrossClassifier, CrossRegressor
+from crosslearning.frames.encoder import TaskLevels
 from crosslearning.tables import TableModel, fit_files, fit_table
-from crosslearning.tables.encoder import TaskLevels
 from crosslearning.tables.settings import FitSettings
 
 COLUMNS = ["district", "school"]

@@ -7,6 +7,15 @@ import pandas as pd
 import pytest
 
 from crosslearning.cli import main
+from crosslearning.frames import reading as table_files
+from crosslearning.frames.columns import (
+    as_numbers,
+    column_of,
+    decimal_mark,
+    mark_of,
+    numbers_in,
+)
+from crosslearning.frames.encoder import TableEncoder
 from crosslearning.tables import (
     fit_files,
     fit_table,
@@ -15,15 +24,6 @@ from crosslearning.tables import (
     read_table,
     write_table,
 )
-from crosslearning.tables import reading as table_files
-from crosslearning.tables.columns import (
-    as_numbers,
-    column_of,
-    decimal_mark,
-    mark_of,
-    numbers_in,
-)
-from crosslearning.tables.encoder import TableEncoder
 from crosslearning.tables.schema import Survey
 from crosslearning.tables.settings import FitSettings
 from crosslearning.tables.target import features_of, remarks, target_of

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from crosslearning.cli import main
+from crosslearning.frames import reading as table_files
 from crosslearning.tables import TableModel, engines, fit_files, fit_table, schema
-from crosslearning.tables import reading as table_files
 from crosslearning.tables.rows import bounded
 from tests.support.chunked_tables import assert_same, scores, shops, sold, written
 

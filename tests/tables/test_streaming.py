@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from crosslearning import report
 from crosslearning.cli import main
 from crosslearning.convex.sums.statistics import Statistics
+from crosslearning.frames import reading as table_files
+from crosslearning.frames.reading import Files, is_large
 from crosslearning.linear import CrossBayesianRidge
 from crosslearning.tables import fit_files, fit_table, predict_files, read_table
-from crosslearning.tables import reading as table_files
 from crosslearning.tables.learners.candidates import candidates
 from crosslearning.tables.learners.search import compare_by_sums
-from crosslearning.tables.reading import Files, is_large
 from crosslearning.tables.rows import Rows, deal
 from tests.support.chunked_tables import assert_same, damaged, scores, shops, written
 

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from crosslearning.convex.families import REGISTRY
+from crosslearning.frames.columns import time_values
 from crosslearning.tables import TableModel, fit_table
-from crosslearning.tables.columns import time_values
 from crosslearning.tables.rows import Splits, splits_of, time_starts
 from crosslearning.tables.settings import FAMILIES
 from tests.support.tables import classes, shops

@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from crosslearning.evaluation.metrics import METRICS
 from crosslearning.tables import TableModel, fit_table
 from crosslearning.tables.learners.boosting import Boosting
 from crosslearning.tables.learners.candidates import candidates, trees
 from crosslearning.tables.learners.search import Bases, CandidateSearch, FoldPredictions
-from crosslearning.tables.metrics import METRICS
 from crosslearning.tables.rows import Rows, Splits, splits_of
 
 

@@ -93,7 +93,7 @@ def _fitted(
 ) -> TableModel:
     """Fit a table in memory, or in chunks if it is large or on the workers of a scheduler."""
     from crosslearning import tables
-    from crosslearning.tables.reading import is_large
+    from crosslearning.frames.reading import is_large
 
     options = common.fit_options(values)
     options |= {"command": shlex.join(["crosslearning", *sys.argv[1:]]), "progress": say}

@@ -102,8 +102,8 @@ def _refuse(purpose: str, **options: Any) -> None:
 
 def _predict_table(folder: Path, tables: list[str], coverage: float | None, out: str) -> Predicted:
     """Predict a table; a large one is written in chunks."""
+    from crosslearning.frames.reading import is_large, refuse_overwriting, separator_of
     from crosslearning.tables import TableModel, predict_files, predict_table
-    from crosslearning.tables.reading import is_large, refuse_overwriting, separator_of
 
     try:
         model = TableModel.load(folder)

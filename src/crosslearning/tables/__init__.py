@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from crosslearning.extras import lazy
 
 if TYPE_CHECKING:
+    from crosslearning.frames.reading import read_table, write_table
     from crosslearning.tables.fitting import fit_files, fit_table
     from crosslearning.tables.model import (
         Predicted,
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
         predict_files,
         predict_table,
     )
-    from crosslearning.tables.reading import read_table, write_table
     from crosslearning.tables.settings import FitSettings
 
 __all__ = [
@@ -26,7 +26,7 @@ __getattr__, __dir__ = lazy(  # scikit-learn takes long to import, and is needed
     {
         "fitting": "fit_files fit_table",
         "model": "Predicted TableModel check_folder predict_files predict_table",
-        "reading": "read_table write_table",
+        ".frames.reading": "read_table write_table",
         "settings": "FitSettings",
     },
 )

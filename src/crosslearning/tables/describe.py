@@ -21,7 +21,7 @@ from crosslearning.archive import from_json, to_json
 from crosslearning.evaluation.comparison import Comparison, Measure, Remark, extreme
 from crosslearning.evaluation.numbers import number
 from crosslearning.evaluation.scores import standard_error
-from crosslearning.tables.encoder import counted
+from crosslearning.frames.encoder import counted
 from crosslearning.tables.forecast import BLOCKS, count_trees, predictions
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.pipeline import Compared, Fit

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from crosslearning.convex.sums.passes import Pass, PassSums
 from crosslearning.convex.sums.statistics import Statistics
-from crosslearning.tables.reading import Files
+from crosslearning.frames.reading import Files
 from crosslearning.tables.rows import Rows
 from crosslearning.tables.schema import Schema, Survey, columns_to_read
 from crosslearning.tables.settings import FitSettings

@@ -28,7 +28,7 @@ from sklearn.utils.validation import (
 
 from crosslearning.archive import from_json, to_json
 from crosslearning.evaluation import Comparison
-from crosslearning.tables.columns import require_columns
+from crosslearning.frames.columns import require_columns
 from crosslearning.tables.findings import Findings
 from crosslearning.tables.fitting import fit_table
 from crosslearning.tables.model import TableModel

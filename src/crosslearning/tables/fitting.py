@@ -11,11 +11,11 @@ from typing import Any
 import pandas as pd
 
 from crosslearning.extras import require
+from crosslearning.frames.reading import Files
 from crosslearning.tables.describe import describe
 from crosslearning.tables.engines import ClusterEngine, Engine, FrameTable
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.pipeline import HeldOut, Progress, fit
-from crosslearning.tables.reading import Files
 from crosslearning.tables.settings import FitSettings, with_options
 
 CURRENT = "current"  # scheduler

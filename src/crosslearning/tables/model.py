@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from crosslearning.archive import read_archive, to_json, write_archive
 from crosslearning.convex.predict import Residuals
 from crosslearning.convex.sums.columns import Curves
+from crosslearning.evaluation.metrics import Predictions, metric_of
 from crosslearning.files import replacing, write_json
-from crosslearning.tables import forecast, reading
-from crosslearning.tables.columns import (
+from crosslearning.frames import reading
+from crosslearning.frames.columns import (
     as_numbers,
     as_text,
     check_names,
@@ -28,9 +29,9 @@ from crosslearning.tables.columns import (
     require_columns,
     time_values,
 )
-from crosslearning.tables.encoder import BETWEEN, TableEncoder, TaskLevels, recognised, tidy
+from crosslearning.frames.encoder import BETWEEN, TableEncoder, TaskLevels, recognised, tidy
+from crosslearning.tables import forecast
 from crosslearning.tables.findings import Findings, Horizon
-from crosslearning.tables.metrics import Predictions, metric_of
 from crosslearning.tasks import TaskIndex
 from crosslearning.tasks.labels import as_objects, groups_of
 

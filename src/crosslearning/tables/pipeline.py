@@ -18,6 +18,7 @@ from sklearn.base import clone
 from crosslearning.convex.families import REGISTRY
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.numbers import count
+from crosslearning.frames.reading import Files
 from crosslearning.linear import CrossBayesianGLM, CrossBayesianRidge
 from crosslearning.linear._estimator import state_of
 from crosslearning.tables.checks import Checks, RowSummary, check_intervals, check_trials
@@ -34,7 +35,6 @@ from crosslearning.tables.learners.candidates import (
 )
 from crosslearning.tables.learners.search import Bases, CandidateSearch, compare_by_sums
 from crosslearning.tables.model import Score, Scorer, TableModel
-from crosslearning.tables.reading import Files
 from crosslearning.tables.rows import Rows, Splits, bounded, bounds_of, fitted
 from crosslearning.tables.schema import COMPARED, Schema
 from crosslearning.tables.settings import FitSettings

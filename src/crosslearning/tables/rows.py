@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from crosslearning.convex.sums.statistics import Statistics
+from crosslearning.frames.encoder import TaskLevels, task_or_group
 from crosslearning.linear import CrossBayesianRidge
 from crosslearning.linear._estimator import state_of
-from crosslearning.tables.encoder import TaskLevels, task_or_group
 from crosslearning.tables.forecast import forecast, predictions
 from crosslearning.tasks import within_task_folds
 

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from crosslearning.convex.families import REGISTRY
 from crosslearning.convex.sums.passes import Pass, PassSums
 from crosslearning.convex.sums.statistics import Statistics
-from crosslearning.tables.columns import (
+from crosslearning.evaluation.metrics import Metric, metric_of
+from crosslearning.frames.columns import (
     as_numbers,
     check_names,
     class_codes,
@@ -24,9 +25,8 @@ from crosslearning.tables.columns import (
     target_numbers,
     time_values,
 )
-from crosslearning.tables.encoder import TableEncoder, TaskLevels, tidy
+from crosslearning.frames.encoder import TableEncoder, TaskLevels, tidy
 from crosslearning.tables.findings import Horizon
-from crosslearning.tables.metrics import Metric, metric_of
 from crosslearning.tables.rows import Rows, Splits, deal, splits_of, time_starts, uniform
 from crosslearning.tables.settings import FitSettings
 from crosslearning.tables.target import Features, Target, features_of, remarks, target_of

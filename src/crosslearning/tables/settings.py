@@ -16,7 +16,7 @@ from numbers import Integral, Real
 from textwrap import indent, wrap
 from typing import Any, TypeVar
 
-from crosslearning.tables.metrics import METRICS, names_of
+from crosslearning.evaluation.metrics import METRICS, names_of
 
 KINDS = ("auto", "regression", "classification")
 # Those of the registry, which imports numpy: too slow for a command line that completes a word.

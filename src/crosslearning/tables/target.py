@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 
 from crosslearning.convex.families import REGISTRY, recognised_family
-from crosslearning.tables.columns import (
+from crosslearning.evaluation.metrics import METRICS
+from crosslearning.frames.columns import (
     ID,
     NUMBERED,
     Column,
@@ -21,7 +22,6 @@ from crosslearning.tables.columns import (
     is_date,
     target_numbers,
 )
-from crosslearning.tables.metrics import METRICS
 from crosslearning.tables.settings import FitSettings
 
 _TIME = re.compile(r"(year|yr|date|month|week|quarter|period|time|day)s?", re.IGNORECASE)

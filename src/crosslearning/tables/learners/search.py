@@ -17,6 +17,7 @@ from crosslearning.convex.deadline import OutOfTimeError, deadline
 from crosslearning.convex.families import REGISTRY
 from crosslearning.convex.sums.cells import Cells
 from crosslearning.convex.sums.statistics import Statistics
+from crosslearning.evaluation.metrics import Metric, Predictions, plain_of
 from crosslearning.evaluation.scores import Scores
 from crosslearning.extras import require
 from crosslearning.linear import CrossBayesianRidge, SplineFeatures
@@ -31,7 +32,6 @@ from crosslearning.tables.learners.candidates import (
     best_choice,
     choices,
 )
-from crosslearning.tables.metrics import Metric, Predictions, plain_of
 from crosslearning.tables.rows import (
     NotFittedError,
     Rows,

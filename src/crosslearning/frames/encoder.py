@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 
-from crosslearning.tables.columns import as_dates, as_numbers, as_text, has_days_first, mark_of
+from crosslearning.frames.columns import as_dates, as_numbers, as_text, has_days_first, mark_of
 from crosslearning.tasks import TaskIndex
 
 _RARE = 10  # rows; levels with fewer are grouped,

@@ -11,13 +11,13 @@ from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
-from crosslearning.tables import fit_table
-from crosslearning.tables.columns import (
+from crosslearning.frames.columns import (
     as_numbers,
     column_of,
     time_values,
 )
-from crosslearning.tables.encoder import TableEncoder, counted
+from crosslearning.frames.encoder import TableEncoder, counted
+from crosslearning.tables import fit_table
 from crosslearning.tables.settings import FitSettings
 from crosslearning.tables.target import features_of, target_of
 from tests.support.tables import shops

@@ -23,7 +23,7 @@ import pandas as pd
 
 from crosslearning.extras import require
 from crosslearning.files import replacing
-from crosslearning.tables.columns import CODE, decimal_mark
+from crosslearning.frames.columns import CODE, decimal_mark
 
 _SEPARATORS = (",", ";", "\t", "|")
 _SAMPLE = 1 << 16  # bytes to recognise separator and decimal mark from

@@ -1,0 +1,1 @@
+"""From files to data frames, from data frames to numbers, and back. Models are not known here."""
