@@ -1,28 +1,22 @@
 """Decoding of image files to square RGB arrays."""
 
-from __future__ import annotations
-
 import warnings
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, BinaryIO
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crosslearning.extras import require
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-    from types import ModuleType
-
-    from PIL.Image import Image
-
-    from crosslearning.datasets.images import Pixels
+Pixels = NDArray[np.uint8]
 
 _16_BIT = 65535
 
 
-def import_pillow() -> ModuleType:
+def import_pillow() -> Any:
     """Import ``PIL.Image``, or say what to install."""
     require("Reading and writing image files", "PIL")
     from PIL import Image
@@ -51,28 +45,18 @@ def decode(file: Path | BinaryIO, size: int) -> Pixels:
         image.load()  # rotates a TIFF, and clears its orientation
         with suppress(Exception):  # invalid EXIF data leave the image as it is
             ImageOps.exif_transpose(image, in_place=True)
-        colours = _on_white(_eight_bits(image))
+        if image.mode.startswith(("I", "F")):
+            image = pillow.fromarray(_eight_bits(np.asarray(image)))
+        if image.has_transparency_data:
+            layer = image.convert("RGBA")
+            image = pillow.alpha_composite(pillow.new("RGBA", layer.size, "white"), layer)
+        colours = image.convert("RGB")
         resized = colours.resize((size, size), pillow.Resampling.BILINEAR, reducing_gap=3.0)
     return np.asarray(resized)
 
 
-def _eight_bits(image: Image) -> Image:
+def _eight_bits(values: NDArray[Any]) -> Pixels:
     """Scale 16 bits per pixel to 8; Pillow would clip them."""
-    if not image.mode.startswith(("I", "F")):
-        return image
-    values = np.asarray(image)
-    if image.mode == "F" or values.min() < 0 or values.max() > _16_BIT:
-        raise ValueError(
-            f"pixels of mode {image.mode} exceed 16 bits, so their white level is unknown"
-        )
-    scaled: Image = import_pillow().fromarray((values // 257).astype(np.uint8))
-    return scaled
-
-
-def _on_white(image: Image) -> Image:
-    if not image.has_transparency_data:
-        return image.convert("RGB")
-    layer = image.convert("RGBA")
-    white: Image = import_pillow().new("RGBA", layer.size, "white")
-    white.alpha_composite(layer)
-    return white.convert("RGB")
+    if values.dtype.kind == "f" or values.min() < 0 or values.max() > _16_BIT:
+        raise ValueError("pixels exceed 16 bits, so their white level is unknown")
+    return (values // 257).astype(np.uint8)

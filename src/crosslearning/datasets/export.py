@@ -1,8 +1,5 @@
 """Export of the packaged data, with their notices."""
 
-from __future__ import annotations
-
-import csv
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -69,6 +66,8 @@ def export(name: str, folder: Path, file_format: str | None = None) -> Path:
 
 def _write_pictures(pictures: Pictures32, folder: Path, file_format: str) -> None:
     """Write pictures as ``domain/category/number.png``, and their table to ``groups.csv``."""
+    import pandas as pd
+
     pillow, rows = import_pillow(), []
     for row, image in zip(pictures.table, pictures.pixels(), strict=True):
         name = Path(row["path"]).with_suffix(f".{file_format}")
@@ -76,7 +75,4 @@ def _write_pictures(pictures: Pictures32, folder: Path, file_format: str) -> Non
         pillow.fromarray(image).save(folder / name, **_SAVING[file_format])
         # Zero-padded numbers keep the order, and so the split, of the packaged pictures.
         rows.append({**row, "path": name.as_posix(), "group": row["group"].zfill(4)})
-    with (folder / "groups.csv").open("w", encoding="utf-8", newline="") as stream:
-        table = csv.DictWriter(stream, list(rows[0]))
-        table.writeheader()
-        table.writerows(rows)
+    pd.DataFrame(rows).to_csv(folder / "groups.csv", index=False)

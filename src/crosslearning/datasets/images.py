@@ -1,11 +1,9 @@
 """Images from several domains and categories, and the packaged ones: photographs to icons."""
 
-from __future__ import annotations
-
 import csv
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from hashlib import sha256
 from importlib.resources import files
@@ -15,21 +13,22 @@ from zipfile import ZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.datasets.decoding import decode
+from crosslearning.datasets.decoding import Pixels, decode
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Indices = NDArray[np.intp]
-Pixels = NDArray[np.uint8]
 Progress = Callable[[int, int], Any]
+
+_LABELS = ("domain", "category", "group")
 
 _DESCRIPTION = (
     "Pictures32: 5,590 pictures of 32 categories in 4 domains, 64 by 64 pixels. Origin: "
-    "photographs of Caltech-101, sketches of TU-Berlin, and emoji and icons of 151 sets in "
-    "the npm package @iconify/json 2.2.535. Licence: CC-BY-4.0 for photographs and "
-    "sketches; MIT, CC-BY-4.0, Apache-2.0, OFL-1.1, CC-BY-3.0, ISC, CC0-1.0 or BSD-3-Clause for "
-    "emoji and icons, stated for each image, with the author of each set."
+    "photographs of Caltech-101, sketches of TU-Berlin, and emoji and icons of 151 sets in the npm "
+    "package @iconify/json 2.2.535. Licence: CC-BY-4.0 for photographs and sketches; MIT, "
+    "CC-BY-4.0, Apache-2.0, OFL-1.1, CC-BY-3.0, ISC, CC0-1.0 or BSD-3-Clause for emoji and icons, "
+    "stated for each image, with the author of each set."
 )
 
 
@@ -73,10 +72,10 @@ class ImageData(ABC):
     def pixels(self, size: int, *, progress: Progress | None = None) -> Pixels:
         """Return all images as an array of shape (n_images, size, size, 3), possibly on disk.
 
-        If images have to be decoded first, `progress` is called with the number done and the total.
+        While images are decoded, `progress` is called with the number done and the total.
         """
 
-    def counts(self) -> pd.DataFrame:
+    def counts(self) -> "pd.DataFrame":
         """Count the images of each category (rows) in each domain (columns)."""
         import pandas as pd
 
@@ -88,6 +87,12 @@ class ImageData(ABC):
 def _encode(names: Sequence[str]) -> tuple[tuple[str, ...], Indices]:
     different, codes = np.unique(np.asarray(names, dtype=np.str_), return_inverse=True)
     return tuple(different.tolist()), codes
+
+
+def digest(parts: Iterable[object]) -> str:
+    """Return the SHA-256 of values as text."""
+    # surrogateescape: file names may contain bytes that are not text
+    return sha256(b"".join(f"{p}\0".encode("utf-8", "surrogateescape") for p in parts)).hexdigest()
 
 
 class Pictures32(ImageData):
@@ -105,11 +110,8 @@ class Pictures32(ImageData):
     description = _DESCRIPTION
 
     def __init__(self, table: list[dict[str, str]], archive: bytes) -> None:
-        super().__init__(
-            [row["domain"] for row in table],
-            [row["category"] for row in table],
-            [int(row["group"]) for row in table],
-        )
+        domains, categories, groups = ([row[name] for row in table] for name in _LABELS)
+        super().__init__(domains, categories, [int(group) for group in groups])
         self.table = table
         self._archive = ZipFile(io.BytesIO(archive))
         self._decoded: dict[int, Pixels] = {}
@@ -117,12 +119,11 @@ class Pictures32(ImageData):
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of files, labels and groups."""
-        digest = sha256()
-        for row in self.table:
-            checksum = self._archive.getinfo(row["path"]).CRC
-            labels = row["domain"], row["category"], row["group"]
-            digest.update("\0".join([str(checksum), *labels, ""]).encode())
-        return digest.hexdigest()
+        return digest(
+            part
+            for row in self.table
+            for part in (self._archive.getinfo(row["path"]).CRC, *map(row.get, _LABELS))
+        )
 
     def pixels(self, size: int = 64, *, progress: Progress | None = None) -> Pixels:
         """Return all pictures, 0 to 255, as an array of shape (n_images, size, size, 3).
@@ -145,19 +146,15 @@ def load_pictures32() -> Pictures32:
     """Load 5,590 pictures of 32 kinds of things in 4 domains; the tasks are the domains.
 
     The domains ``emoji``, ``icon``, ``photo`` and ``sketch`` have 466, 1,458, 1,746 and 1,920
-    images. Every domain has every category: 33 to 60 photographs, 60 sketches, 6 to 41 emoji and 8
-    to 60 icons. Labels of emoji and icons come from their names and were not checked one by one.
-    Decoding needs the extra ``torch``.
-
+    images, and all 32 categories: 33 to 60 photographs, 60 sketches, 6 to 41 emoji and 8 to 60
+    icons of each. Labels of emoji and icons come from their names and were not checked one by one.
     Emoji and icons that one family of sets has of a category form a group, since the same drawing
-    may be in both domains. `split` keeps groups together, so that no drawing is in both the
-    training and the test images.
+    may be in both domains: `split` has none in both training and test images. Decoding needs the
+    extra ``torch``.
 
     >>> pictures = load_pictures32()
     >>> pictures
     Pictures32(5590 images, 4 domains, 32 categories)
-    >>> pictures.domains
-    ('emoji', 'icon', 'photo', 'sketch')
     >>> pictures.counts().loc["cup"].to_dict()
     {'emoji': 16, 'icon': 60, 'photo': 57, 'sketch': 60}
     """

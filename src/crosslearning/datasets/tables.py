@@ -1,7 +1,5 @@
 """Tables with a target and a task label per row: pupils by school, houses by neighbourhood."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -23,7 +21,6 @@ _AMES = (
     "Ames City Assessor, collected by De Cock, Journal of Statistics Education 19(3), 2011; as in "
     "the R package modeldata. Licence: MIT, copyright (c) 2023 modeldata authors."
 )
-_FEWEST_SALES = 10
 _CONDITIONS = [
     "Very_Poor", "Poor", "Fair", "Below_Average", "Average", "Above_Average", "Good", "Very_Good",
     "Excellent",
@@ -46,10 +43,10 @@ class TableData:
     """
 
     name: str
-    X: pd.DataFrame = field(repr=False)
-    y: pd.Series[Any] = field(repr=False)
-    tasks: pd.Series[Any] = field(repr=False)
-    frame: pd.DataFrame = field(repr=False)
+    X: "pd.DataFrame" = field(repr=False)
+    y: "pd.Series[Any]" = field(repr=False)
+    tasks: "pd.Series[Any]" = field(repr=False)
+    frame: "pd.DataFrame" = field(repr=False)
     description: str = field(repr=False)
 
 
@@ -57,10 +54,8 @@ def load_hsb82(*, school_features: bool = False) -> TableData:
     """Load High School & Beyond, 1982: 7,185 pupils; the tasks are 160 schools of 14 to 67 pupils.
 
     The target ``math`` is a mathematics score. ``X`` has the features of a pupil: ``minority`` and
-    ``female``, 0 or 1, and ``ses``, socioeconomic status. No value is missing.
-
-    With `school_features`, X also has the two features of a school, which are constant within a
-    task: ``meanses``, the mean of ``ses``, and ``catholic``, 1 for a Catholic school.
+    ``female``, 0 or 1, and ``ses``, socioeconomic status; with `school_features` also those of the
+    school: ``meanses``, the mean of ``ses``, and ``catholic``, 0 or 1. No value is missing.
 
     >>> data = load_hsb82()
     >>> data.X.shape, data.y.name, data.tasks.nunique()
@@ -80,15 +75,12 @@ def load_ames(*, numeric_only: bool = False) -> TableData:
     """Load house prices in Ames, Iowa: 2,919 sales; the tasks are 25 neighbourhoods.
 
     The target ``log_sale_price`` is the natural logarithm of ``Sale_Price`` in dollars. Three
-    neighbourhoods with fewer than 10 sales, 11 sales in all, are left out; the others have 10
-    to 443.
+    neighbourhoods with fewer than 10 sales, 11 in all, are left out; the others have 10 to 443.
 
     No value is missing, but 0 means unknown in ``Lot_Frontage`` (486 rows). Despite its name,
     ``BsmtFin_SF_1`` is not an area but a code from 0 to 7, as in the R package; the area is
-    ``Total_Bsmt_SF - BsmtFin_SF_2 - Bsmt_Unf_SF``.
-
-    `numeric_only` omits the three categorical columns: ``Overall_Cond`` (from worst to best),
-    ``House_Style`` and ``Central_Air``.
+    ``Total_Bsmt_SF - BsmtFin_SF_2 - Bsmt_Unf_SF``. `numeric_only` omits the categorical columns
+    ``Overall_Cond`` (from worst to best), ``House_Style`` and ``Central_Air``.
 
     >>> data = load_ames()
     >>> data.X.shape, data.y.name, data.tasks.nunique()
@@ -102,14 +94,14 @@ def load_ames(*, numeric_only: bool = False) -> TableData:
     sales = frame.groupby("Neighborhood")["Sale_Price"].transform("size")
     condition = pd.CategoricalDtype(_CONDITIONS, ordered=True)
     types = dict.fromkeys(_CATEGORICAL, "category") | {"Overall_Cond": condition}
-    frame = frame[sales >= _FEWEST_SALES].reset_index(drop=True).astype(types)
+    frame = frame[sales >= 10].reset_index(drop=True).astype(types)
     left_out = ["Neighborhood", "Sale_Price", *(_CATEGORICAL if numeric_only else ())]
     X, tasks = frame.drop(columns=left_out), frame["Neighborhood"].copy()
     y = np.log(frame["Sale_Price"]).rename("log_sale_price")
     return TableData("ames", X, y, tasks, frame, _AMES)
 
 
-def _read(name: str) -> pd.DataFrame:
+def _read(name: str) -> "pd.DataFrame":
     """Read ``data/<name>.csv.gz`` from the package."""
     import pandas as pd  # slow to import
 

@@ -1,13 +1,10 @@
 """Images in folders ``domain/category/`` or in rows of Parquet files, and their groups."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence, Set
-from hashlib import sha256
+from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from unicodedata import normalize
@@ -28,30 +25,31 @@ class ImageFile(NamedTuple):
     name: str
     domain: str
     category: str
-    size: int
-    modified: int  # in nanoseconds
+    size: int = 0
+    modified: int = 0  # in nanoseconds
     row: int | None = None  # of a Parquet file
     group: str | None = None
 
 
 def find_images(root: Path) -> list[ImageFile]:
-    """List images ``domain/category/*.jpg``, sorted by name."""
-    if not root.is_dir():
-        what = "is not a folder" if root.exists() else "does not exist"
+    """List images ``domain/category/*.jpg``, sorted by name, or else the rows of Parquet files."""
+    paths = [*filter(is_image, root.glob("[!.]*/[!.]*/*"))]
+    if not paths:
+        one = root.suffix == ".parquet" and root.is_file()
+        if tables := [root] if one else sorted(root.rglob("*.parquet")):
+            return _find_rows(root, tables)
+        problem = "has no images two levels down. Perhaps its parent or a subfolder is right"
+        if not root.is_dir():
+            problem = "is not a folder" if root.exists() else "does not exist"
         raise ValueError(
-            f"`root` must be a folder domain/category/*.jpg, or a Parquet file; {root} {what}."
+            f"`root` must be a folder domain/category/*.jpg, or a Parquet file; {root} {problem}."
         )
     images = []
-    for path in filter(is_image, root.glob("[!.]*/[!.]*/*")):
+    for path in paths:
         inside, status = path.relative_to(root).as_posix(), path.stat()
         name = normalize("NFC", inside)
         domain, category, _ = name.split("/")
         images.append(ImageFile(path, name, domain, category, status.st_size, status.st_mtime_ns))
-    if not images:
-        raise ValueError(
-            f"`root` must be a folder domain/category/*.jpg; {root} has no images two levels "
-            "down. Perhaps its parent or a subfolder is right."
-        )
     return sorted(images, key=lambda image: image.name.split("/"))
 
 
@@ -69,7 +67,7 @@ def image_files(
         for path in inside if place.is_file() else filter(is_image, inside):
             above = [normalize("NFC", folder.name) for folder in path.absolute().parents]
             domain = next((name for name in above if name in domains), "")
-            files.append(ImageFile(path, path.as_posix(), task or domain, above[0], 0, 0))
+            files.append(ImageFile(path, path.as_posix(), task or domain, above[0]))
     if not files:
         raise ValueError(f"`images` must contain images; found none in {images}.")
     return files
@@ -79,12 +77,6 @@ def is_image(path: Path) -> bool:
     """Tell whether a path is a visible file with the suffix of an image."""
     hidden = path.name.startswith(".")
     return path.suffix.lower() in _SUFFIXES and not hidden and path.is_file()
-
-
-def digest(parts: Iterable[object]) -> str:
-    """Return the SHA-256 of values as text."""
-    # surrogateescape: file names may contain bytes that are not text
-    return sha256(b"".join(f"{p}\0".encode("utf-8", "surrogateescape") for p in parts)).hexdigest()
 
 
 def read_groups(file: Path, images: Set[str]) -> dict[str, str]:
@@ -106,20 +98,12 @@ def read_groups(file: Path, images: Set[str]) -> dict[str, str]:
     return groups
 
 
-def parquet_files(root: Path) -> list[Path]:
-    """Return a Parquet file, or all in a folder that has no images ``domain/category/*.jpg``."""
-    if root.is_dir():
-        folders_of_images = any(map(is_image, root.glob("*/*/*")))
-        return [] if folders_of_images else sorted(root.rglob("*.parquet"))
-    return [root] if root.is_file() and root.suffix == ".parquet" else []
-
-
-def find_rows(root: Path, files: Sequence[Path]) -> list[ImageFile]:
+def _find_rows(root: Path, files: Sequence[Path]) -> list[ImageFile]:
     """List the rows of Parquet files with their domain, category and, if there is one, group."""
     require("Reading Parquet files", "pyarrow")
     from pyarrow import ArrowException, parquet
 
-    rows = []
+    rows: list[ImageFile] = []
     for path in files:
         try:
             names = parquet.read_schema(path).names
@@ -133,26 +117,20 @@ def find_rows(root: Path, files: Sequence[Path]) -> list[ImageFile]:
                 "Parquet files of images must have the columns image, domain, and label or "
                 f"category; {path} has {', '.join(names)}. Rename its columns."
             )
-        groups = table["group"].to_pylist() if "group" in names else [None] * len(table)
+        groups: list[str | None] = [None] * len(table)
+        if "group" in names:
+            groups = [None if one is None else str(one) for one in table["group"].to_pylist()]
         columns = _names(path, table, "domain"), _names(path, table, label), groups
         inside, status = path.name if path == root else path.relative_to(root), path.stat()
-        for row, (domain, category, group) in enumerate(zip(*columns, strict=True)):
-            rows.append(
-                ImageFile(
-                    path=path,
-                    name=f"{inside}/{row:06}",
-                    domain=domain,
-                    category=category,
-                    size=status.st_size,
-                    modified=status.st_mtime_ns,
-                    row=row,
-                    group=None if group is None else str(group),
-                )
-            )
+        stamp = status.st_size, status.st_mtime_ns
+        rows += [
+            ImageFile(path, f"{inside}/{row:06}", domain, category, *stamp, row, group)
+            for row, (domain, category, group) in enumerate(zip(*columns, strict=True))
+        ]
     return rows
 
 
-def _names(path: Path, table: pa.Table, column: str) -> list[str]:
+def _names(path: Path, table: "pa.Table", column: str) -> list[str]:
     """Values of a column as text; numbers of classes become the names in the file's metadata."""
     values = table[column].to_pylist()
     if None in values:

@@ -1,7 +1,5 @@
 """What runs show: the content of ``results.json``."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,7 +52,7 @@ class Runs:
     epsilon_by: str
 
     @classmethod
-    def of(cls, table: pd.DataFrame, categories: Sequence[str], epsilon_by: str) -> Runs:
+    def of(cls, table: pd.DataFrame, categories: Sequence[str], epsilon_by: str) -> "Runs":
         """Convert tables of `crosslearning.nn.sweep`, with a row for each run and domain."""
         table = table.sort_values(["epsilon", "seed"], kind="stable")
         axes = [table[name].unique().tolist() for name in ("epsilon", "seed", "task")]

@@ -1,14 +1,12 @@
 """Images as tensors: statistics of colours, normalised batches, and augmentation."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from crosslearning.datasets.images import Pixels
+from crosslearning.datasets.decoding import Pixels
 
 _PIXELS_AT_A_TIME = 4_000_000
 

@@ -1,7 +1,5 @@
 """Images by domain and category, such as Office-Home, in folders or in Parquet files."""
 
-from __future__ import annotations
-
 import operator
 import os
 from collections.abc import Iterator, Sequence
@@ -13,11 +11,10 @@ from typing import BinaryIO
 
 import numpy as np
 
-from crosslearning.datasets.decoding import decode, strict_about_bombs
-from crosslearning.datasets.images import ImageData, Pixels, Progress
+from crosslearning.datasets.decoding import Pixels, decode, strict_about_bombs
+from crosslearning.datasets.images import ImageData, Progress, digest
 from crosslearning.files import default_cache_dir, replacing
-from crosslearning.images import _listing
-from crosslearning.images._listing import ImageFile, digest, read_rows
+from crosslearning.images._listing import ImageFile, find_images, read_groups, read_rows
 from crosslearning.wording import listed
 
 _CACHE_VERSION = 1  # to be raised when the same file is decoded to other pixels
@@ -80,11 +77,8 @@ class ImageDomains(ImageData):
         progress: Progress | None = None,
     ) -> None:
         root = Path(root)
-        if tables := _listing.parquet_files(root):
-            files = _listing.find_rows(root, tables)
-        else:
-            files = _listing.find_images(root)
-        self._cache_dir = default_cache_dir() if cache_dir is None else Path(cache_dir)
+        files = find_images(root)
+        self._cache_dir = Path(cache_dir or default_cache_dir())
         checked = decode_all(files, 1, progress) if skip_unreadable else ()  # one pixel is fastest
         skipped = {file.name for file, result in checked if isinstance(result, str)}
         self.skipped = tuple(sorted(skipped))
@@ -94,7 +88,7 @@ class ImageDomains(ImageData):
         self.names = tuple(file.name for file in self._files)
         group = {file.name: file.group for file in files if file.group is not None}
         if (listed_groups := root / "groups.csv").exists():
-            group |= _listing.read_groups(listed_groups, {file.name for file in files})
+            group |= read_groups(listed_groups, {file.name for file in files})
         super().__init__(
             [file.domain for file in self._files],
             [file.category for file in self._files],

@@ -1,7 +1,5 @@
 """The folder of a training: settings that its runs share, its networks, a picture of the images."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -5,8 +5,6 @@ spectral projected gradient: Barzilai-Borwein steps, the exact joint projection,
 line search; each radius starts from the solution of the previous one.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Networks: those that are trained, their alternatives and outcomes, and frozen backbones."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +16,8 @@ from safetensors.torch import load_file
 from torch import nn
 
 from crosslearning.datasets import ImageData
-from crosslearning.datasets.images import Pixels, Progress
+from crosslearning.datasets.decoding import Pixels
+from crosslearning.datasets.images import Progress
 from crosslearning.extras import require
 from crosslearning.files import default_cache_dir, replacing
 from crosslearning.images.settings import TrainingSettings

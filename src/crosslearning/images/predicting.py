@@ -1,7 +1,5 @@
 """Trained networks in use: predictions for image files, and export to other programs."""
 
-from __future__ import annotations
-
 import copy
 import json
 import logging

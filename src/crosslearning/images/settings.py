@@ -1,7 +1,5 @@
 """Settings of a training on images, with defaults for a few thousand of them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass

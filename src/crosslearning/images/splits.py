@@ -1,7 +1,5 @@
 """Training and test images, stratified by domain and category, with groups kept together."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

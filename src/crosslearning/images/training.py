@@ -1,7 +1,5 @@
 """Training on images at several radii; an interrupted training resumes where it stopped."""
 
-from __future__ import annotations
-
 import os
 import time
 import warnings

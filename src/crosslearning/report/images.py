@@ -1,7 +1,5 @@
 """The chapter on images: networks at several radii."""
 
-from __future__ import annotations
-
 import math
 import shlex
 from base64 import b64encode
