@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from crosslearning.archive import to_json
+from crosslearning.datasets.images import Indices
 from crosslearning.evaluation.comparison import Comparison, Measure, extreme, verdict
 from crosslearning.evaluation.numbers import count, radii_by_name, radius_name
 from crosslearning.evaluation.numbers import spread as written
@@ -25,18 +26,15 @@ _EXCESS = 1.01  # a realised distance above this multiple of the radius is due t
 _ENDS = {"pooled": 0.0, "separate": math.inf}
 _ACCURACY = Measure("test accuracy", percent=True)
 _WINNERS = {0.0: "Pooling", math.inf: "Separate training"}
-Places = NDArray[np.intp]
 _ROUNDING = 1e-9  # relative difference of losses that counts as none
 
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """Runs at several radii (first axis) and with several seeds (second axis).
+    """Runs at several radii (first axis) and with several seeds (second axis), by domain (third).
 
-    `images` counts the training, validation and test images of each domain for the first seed.
-    `validation` and `test` are the confusion matrices of each domain (true category, prediction),
-    and `losses` are log losses on validation images. Each domain has its own best radius, or all
-    have the same: `epsilon_by`, as in the settings.
+    `images` counts the images of each of the `PARTS` for the first seed. `validation` and `test`
+    are confusion matrices (true category, prediction), `losses` log losses on validation images.
     """
 
     domains: Sequence[str]
@@ -57,7 +55,6 @@ class Runs:
         table = table.sort_values(["epsilon", "seed"], kind="stable")
         axes = [table[name].unique().tolist() for name in ("epsilon", "seed", "task")]
         epsilons, seeds, domains = axes
-
         n = len(categories)
 
         def grid(values: Any) -> NDArray[Any]:
@@ -65,8 +62,7 @@ class Runs:
 
         def counts(name: str) -> NDArray[np.int64]:
             cells = ([n * truth + guess for truth, guess, *_ in images] for images in table[name])
-            tables = [np.bincount(some, minlength=n * n).reshape(n, n) for some in cells]
-            return grid(tables)
+            return grid([np.bincount(some, minlength=n * n).reshape(n, n) for some in cells])
 
         return cls(
             domains,
@@ -96,8 +92,8 @@ def by_domain(counts: NDArray[np.int64]) -> NDArray[np.float64]:
 
 def assemble(settings: TrainingSettings, runs: Runs, data: dict[str, Any]) -> dict[str, Any]:
     """Compute the content of ``results.json``; `data` describes the images."""
-    choice, paired = chosen(runs), compared(runs)
-    at_choice = _at(runs.test, _best(runs)).sum(0)
+    paired = compared(runs)
+    at_choice = _at(runs.test, _lowest(runs.losses, runs.epsilon_by)).sum(0)
     remark = paired and extreme(paired, 1, "domain", _ACCURACY, "test image")
     images = [
         {"domain": domain, "images": sum(counts), **dict(zip(PARTS, counts, strict=True))}
@@ -118,7 +114,7 @@ def assemble(settings: TrainingSettings, runs: Runs, data: dict[str, Any]) -> di
             _point(runs, place, float) | {"seed": runs.seeds[place[1]]}
             for place in np.ndindex(runs.distances.shape[:2])
         ],
-        "chosen": choice,
+        "chosen": chosen(runs),
         "comparison": comparison(runs),
         "categories": _categories(runs),
         "mistakes": common_mistakes(at_choice, runs.domains, runs.categories),
@@ -134,15 +130,12 @@ def calibration(table: pd.DataFrame, epsilons: Mapping[str, float]) -> Any:
 
 
 def chosen(runs: Runs) -> dict[str, Any]:
-    """Choose radii by validation, of all and between the extremes; name the best on test.
-
-    `epsilon` is the best radius for all domains together, which new domains use.
-    """
-    accuracies = by_domain(runs.test)
-    places, middle = _best(runs), _places(runs).get("cross")
+    """Choose radii by validation, of all and between the extremes; name the best on test."""
+    accuracies, middle = by_domain(runs.test), _places(runs).get("cross")
+    places = _lowest(runs.losses, runs.epsilon_by)
     hindsight = _lowest(-accuracies, runs.epsilon_by)
     return {
-        "epsilon": runs.epsilons[_lowest(runs.losses, "all")[0]],
+        "epsilon": runs.epsilons[_lowest(runs.losses, "all")[0]],  # for new domains
         "epsilons": _radii(runs, places),
         "test": _spread(_at(accuracies, places).mean(-1)),
         "between": None if middle is None else _radii(runs, middle),
@@ -151,18 +144,17 @@ def chosen(runs: Runs) -> dict[str, Any]:
     }
 
 
-def compared(runs: Runs) -> Comparison | None:
-    """Compare the best radii between the extremes with these, paired by seed."""
-    places, test = _places(runs), by_domain(runs.test)
-    if "cross" not in places or len(places) < 2:
+def compared(
+    runs: Runs, others: Mapping[str, NDArray[np.float64]] | None = None
+) -> Comparison | None:
+    """Compare the best radii between the extremes with these, or with others, paired by seed."""
+    accuracies = {name: _at(by_domain(runs.test), at) for name, at in _places(runs).items()}
+    cross = accuracies.pop("cross", None)
+    others = accuracies if others is None else others
+    if cross is None or not others:
         return None
-    return _pairs(runs, {method: _at(test, at) for method, at in places.items()})
-
-
-def _pairs(runs: Runs, accuracies: Mapping[str, NDArray[np.float64]]) -> Comparison:
-    """Compare accuracies by seed and domain of several methods, the last with the others."""
-    values = np.stack([*accuracies.values()])
-    scores = Scores(list(accuracies), values, np.ones(values.shape[1:]))
+    values = np.stack([*others.values(), cross])
+    scores = Scores([*others, "cross"], values, np.ones(values.shape[1:]))
     return Comparison.of(scores, runs.domains, runs.test[0, 0].sum((-2, -1)), by_run=True)
 
 
@@ -180,32 +172,29 @@ def comparison(runs: Runs) -> list[dict[str, Any]]:
 
 
 def baselines(runs: Runs, others: Mapping[str, Runs]) -> list[dict[str, Any]]:
-    """Test accuracy of each baseline, with the spring that is best on the validation images.
-
-    The gain is that of the best radii between 0 and infinity by validation, paired by seed.
-    """
+    """Test accuracy of each baseline, with the spring that is best on the validation images."""
     springs = [name for name in others if name.startswith("spring")]
     kept = {name: one for name, one in others.items() if name not in springs}
     if springs:
         kept["spring"] = others[min(springs, key=lambda name: others[name].losses.mean())]
     accuracies = {name: by_domain(one.test)[0] for name, one in kept.items()}
-    cross, paired = _places(runs).get("cross"), None
-    if cross is not None:
-        paired = _pairs(runs, accuracies | {"cross": _at(by_domain(runs.test), cross)})
+    paired = compared(runs, accuracies)
     return [_row(name, values, paired) for name, values in accuracies.items()]
 
 
 def _row(
     method: str, accuracies: NDArray[np.float64], comparison: Comparison | None
 ) -> dict[str, Any]:
-    """Accuracy of a method, and what the subject of a comparison gains over it."""
+    """Accuracy of a method, and what cross-learning gains over it."""
     by_seed = accuracies.mean(-1)
     row = {"method": method, "test": _spread(by_seed), "by_seed": by_seed}
-    if comparison is None or method == comparison.subject:
-        return row | dict.fromkeys(("gain", "standard_error", "p_value"))
-    paired = comparison.paired(method)
-    error, p_value = (paired.standard_error, paired.p_value) if paired.n > 1 else (None, None)
-    return row | {"gain": paired.gain, "standard_error": error, "p_value": p_value}
+    row |= dict.fromkeys(("gain", "standard_error", "p_value"))
+    if comparison is not None and method != "cross":
+        paired = comparison.paired(method)
+        row["gain"] = paired.gain
+        if paired.n > 1:
+            row |= {"standard_error": paired.standard_error, "p_value": paired.p_value}
+    return row
 
 
 def statement(runs: Runs) -> str:
@@ -215,12 +204,11 @@ def statement(runs: Runs) -> str:
     if len(runs.epsilons) == 1:
         return f"At ε = {radii_by_name(radii)} the test accuracy is {test}."
     if len(set(radii.values())) == 1:
-        parts = [f"{_winner(runs)} (ε = {radii_by_name(radii)}).", f"Its test accuracy is {test}."]
+        winner = _winner(runs, min(radii.values()))
+        parts = [f"{winner} (ε = {radii_by_name(radii)}). Its test accuracy is {test}."]
     else:
-        parts = [
-            f"On the validation images the best ε is {radii_by_name(radii)}.",
-            f"With these radii the test accuracy is {test}.",
-        ]
+        best = f"On the validation images the best ε is {radii_by_name(radii)}."
+        parts = [f"{best} With these radii the test accuracy is {test}."]
     if paired:
         if choice["between"] != radii:
             between = radii_by_name(choice["between"])
@@ -232,21 +220,15 @@ def statement(runs: Runs) -> str:
     return " ".join(parts)
 
 
-def _winner(runs: Runs) -> str:
-    """Name the best method of runs that chose one radius, unless there is a tie."""
+def _winner(runs: Runs, epsilon: float) -> str:
+    """Name the method that chose one radius for all domains, unless there is a tie."""
     losses = runs.losses.mean((1, 2))
     if np.isclose(losses, losses.min(), rtol=_ROUNDING).sum() > 1:
         return "On the validation images several radii are equally good; the smallest is taken"
-    epsilon = runs.epsilons[_best(runs)[0]]
     return f"{_WINNERS.get(epsilon, 'Cross-learning')} is best on the validation images"
 
 
-def _best(runs: Runs) -> Places:
-    """Position of the radius of each domain that validation chooses."""
-    return _lowest(runs.losses, runs.epsilon_by)
-
-
-def _lowest(losses: NDArray[np.float64], epsilon_by: str) -> Places:
+def _lowest(losses: NDArray[np.float64], epsilon_by: str) -> Indices:
     """Position of each domain's radius with the lowest mean over seeds; the first of equal ones."""
     means = losses.mean(1)
     if epsilon_by == "all":
@@ -254,7 +236,7 @@ def _lowest(losses: NDArray[np.float64], epsilon_by: str) -> Places:
     return np.asarray(np.argmax(np.isclose(means, means.min(0), rtol=_ROUNDING, atol=0), axis=0))
 
 
-def _places(runs: Runs) -> dict[str, Places]:
+def _places(runs: Runs) -> dict[str, Indices]:
     """Positions of the domains' radii for each available method, cross-learning last."""
     radii = np.array(runs.epsilons)
     places = {
@@ -268,12 +250,12 @@ def _places(runs: Runs) -> dict[str, Places]:
     return places
 
 
-def _at(values: NDArray[Any], places: Places) -> NDArray[Any]:
+def _at(values: NDArray[Any], places: Indices) -> NDArray[Any]:
     """Take values by radius, seed and domain at the radius of each domain."""
     return values[places, :, np.arange(len(places))].swapaxes(0, 1)
 
 
-def _radii(runs: Runs, places: Places) -> dict[str, float]:
+def _radii(runs: Runs, places: Indices) -> dict[str, float]:
     """Name the radius of each domain."""
     return {domain: runs.epsilons[k] for domain, k in zip(runs.domains, places, strict=True)}
 
@@ -291,10 +273,10 @@ def common_mistakes(
     rows = []
     for domain, table in zip(domains, counts, strict=True):
         wrong = table - np.diag(np.diag(table))
-        for k in np.argsort(-wrong, axis=None, kind="stable")[:most]:
-            truth, predicted = np.unravel_index(k, wrong.shape)
-            if number := int(wrong[truth, predicted]):
-                names = {"truth": categories[truth], "predicted": categories[predicted]}
+        order = np.argsort(-wrong, axis=None, kind="stable")[:most]
+        for truth, guess in zip(*np.unravel_index(order, wrong.shape), strict=True):
+            if number := int(wrong[truth, guess]):
+                names = {"truth": categories[truth], "predicted": categories[guess]}
                 of = int(table[truth].sum())
                 rows.append({"domain": domain, **names, "count": number, "of": of})
     return rows
@@ -303,9 +285,9 @@ def common_mistakes(
 def _notes(runs: Runs, skipped: Sequence[str]) -> list[str]:
     notes, distances = [], runs.distances.max((1, 2))
     pairs = zip(runs.epsilons, distances, strict=True)
-    if below := [e for e, distance in pairs if e > 0 and distance > _EXCESS * e]:
+    if below := [radius_name(e) for e, distance in pairs if e > 0 and distance > _EXCESS * e]:
         text = "too small for float32; distances are those of rounding."
-        notes.append(f"ε = {', '.join(map(radius_name, below))}: {text}")
+        notes.append(f"ε = {', '.join(below)}: {text}")
     if skipped:
         some = listed(skipped, _NAMED)
         notes.append(f"Skipped {count(len(skipped), 'image')} that cannot be read: {some}")

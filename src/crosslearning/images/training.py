@@ -21,21 +21,11 @@ from crosslearning.archive import to_json
 from crosslearning.datasets import ImageData
 from crosslearning.exceptions import ResolutionWarning
 from crosslearning.files import write_json
-from crosslearning.images import _results
+from crosslearning.images import _results, networks
 from crosslearning.images._results import Runs
 from crosslearning.images.batches import Augmentation, ImageBatches, channel_statistics
 from crosslearning.images.folder import claim, describe_models, model_file
 from crosslearning.images.heads import HeadTraining
-from crosslearning.images.networks import (
-    MEASURED,
-    baselines_of,
-    default_epsilons,
-    features,
-    load_backbone,
-    measure,
-    network,
-    read_weights,
-)
 from crosslearning.images.settings import TrainingSettings
 from crosslearning.images.splits import divide
 from crosslearning.nn import EpochRecord, TaskModels, sweep
@@ -60,9 +50,8 @@ def train(
 ) -> dict[str, Any]:
     """Train a network per domain for every radius and seed, and choose a radius for each domain.
 
-    Radii are chosen by the log loss on validation images, and scored on test images. After an
-    interruption, the same call resumes where it stopped; later calls may add radii and seeds. A
-    folder that holds runs with other settings or images is refused.
+    Radii are chosen by the log loss on validation images, and scored on test images. The same call
+    resumes after an interruption. Later calls may add radii and seeds; other changes are refused.
 
     Parameters
     ----------
@@ -75,12 +64,10 @@ def train(
     name, command : str, optional
         Name of the images, and the command that was typed, for the results.
     keep_models : bool, default=True
-        Whether to save the networks of every run in ``models``, with what `predict` needs to use
-        them.
+        Whether to save the networks of every run in ``models``, for `predict` and `export`.
     progress : callable, optional
-        Called after each epoch with a dict: ``epsilon`` and ``seed`` of the run, its number
-        ``run`` of ``runs``, and ``epoch`` of ``epochs``; with a backbone, first with the number of
-        images ``embedded`` of ``images``.
+        Called after each epoch with a dict: ``epsilon`` and ``seed``, the number ``run`` of
+        ``runs``, and ``epoch`` of ``epochs``; with a backbone, first ``embedded`` of ``images``.
     mesh : DeviceMesh, optional
         Spreads the domains over ranks, all of which make the same call; the first writes the
         files. Not for heads on a backbone.
@@ -104,8 +91,8 @@ def train(
     images = {"name": name, "fingerprint": data.fingerprint, "images": len(data)}
     results = _results.assemble(settings, runs, images | {"skipped": data.skipped})
     if settings.weights:
-        module = network(settings, len(data.categories))()
-        results["notes"] += read_weights(settings.weights, module)[1]
+        module = networks.network(settings, len(data.categories))()
+        results["notes"] += networks.read_weights(settings.weights, module)[1]
     results["reliability"] = _results.calibration(table, results["chosen"]["epsilons"])
     results["provenance"] = {
         "command": command,
@@ -129,8 +116,8 @@ def _train_networks(
     progress: Progress,
 ) -> Trained:
     """Train whole networks; return the settings with radii, a table per seed, and baselines."""
-    make = network(settings, len(data.categories))
-    epsilons = settings.epsilons or default_epsilons(make, settings.blocks)
+    make = networks.network(settings, len(data.categories))
+    epsilons = settings.epsilons or networks.default_epsilons(make, settings.blocks)
     settings = replace(settings, epsilons=epsilons)
     with ranks.first_alone():
         claim(folder, settings, data)
@@ -146,8 +133,7 @@ def _train_networks(
             with ranks.first_alone():
                 describe_models(models, settings, data, seed.seed, seed.statistics)
         tables.append(seed.sweep(show, models=models))
-    arguments = baselines_of(make(), settings.baselines)
-    baselines = {}
+    arguments, baselines = networks.baselines_of(make(), settings.baselines), {}
     for k, (name, changes) in enumerate(arguments.items(), 1):
         on_epoch = partial(show, baseline=name, run=k, runs=len(arguments))
         changes = {"blocks": None} | changes
@@ -164,9 +150,9 @@ def _train_heads(
     progress: Progress,
 ) -> Trained:
     """Fit linear heads on the features of a backbone, which are computed once."""
-    backbone = load_backbone(settings.backbone or "")
+    backbone = networks.load_backbone(settings.backbone or "")
     claim(folder, settings, data)
-    vectors = features(
+    vectors = networks.features(
         data,
         backbone,
         image_size=settings.image_size,
@@ -180,11 +166,11 @@ def _train_heads(
             statistics = backbone.mean.flatten(), backbone.std.flatten()
             describe_models(models, settings, data, seed, statistics, vectors.shape[1])
         for epsilon in settings.epsilons or ():
-            networks, rows = training.fit(epsilon)
+            fitted, rows = training.fit(epsilon)
             run = {"epsilon": epsilon, "seed": seed}
             tables.append(pd.DataFrame(rows).assign(**run))
             if models is not None:
-                networks.save(model_file(models, epsilon, seed))
+                fitted.save(model_file(models, epsilon, seed))
             progress({**run, **_numbered(settings, epsilon, seed), "epoch": 1, "epochs": 1})
     return settings, tables, {}
 
@@ -227,10 +213,13 @@ class _Seed:
         """Train a network per domain at every radius, or one for all domains together."""
         settings = self.settings
         training, test, batch = *self.sources[:2], settings.batch
-        measured: Any = partial(self._measure, models)
-        if together:
-            training, test, batch = self._mixed()
-            measured = self._measure_together
+        if together:  # as many images of each domain as of the largest
+            train, validation, _ = self.rows
+            rows = [np.resize(part, max(map(len, train))) for part in train]
+            training, test = (
+                {"all": self.batches(np.concatenate(part))} for part in (rows, validation)
+            )
+            batch *= len(train)
         cosine = partial(torch.optim.lr_scheduler.CosineAnnealingLR, T_max=settings.epochs)
         with warnings.catch_warnings(), self.ranks.first_alone() if together else nullcontext():
             warnings.simplefilter("ignore", ResolutionWarning)  # noted in the results instead
@@ -250,32 +239,22 @@ class _Seed:
                 pooled_epochs=settings.pooled_epochs,
                 checkpoint_every=_STEPS,
                 folder=self.folder / "runs" / f"{where}seed-{self.seed}",
-                measure=measured,
+                measure=partial(self._measure, models, together),
                 on_epoch=on_epoch,
                 mesh=None if together else self.ranks.mesh,
             )
-        return table.explode(["task", *MEASURED]) if together else table
-
-    def _mixed(self) -> tuple[dict[str, ImageBatches], dict[str, ImageBatches], int]:
-        """As many training images of each domain as of the largest, validation images, batch."""
-        train, validation, _ = self.rows
-        most = max(map(len, train))
-        rows = np.concatenate([np.resize(part, most) for part in train])
-        batch = self.settings.batch * len(train)
-        return {"all": self.batches(rows)}, {"all": self.batches(np.concatenate(validation))}, batch
+        return table.explode(["task", *networks.MEASURED]) if together else table
 
     def _measure(
-        self, folder: Path | None, run: dict[str, Any], models: TaskModels, _: object
+        self, folder: Path | None, together: bool, run: dict[str, Any], models: TaskModels, _: Any
     ) -> list[dict[str, Any]]:
-        """Save the networks, and return what `Runs` needs of each domain."""
+        """Save the networks; return a row for `Runs` of each domain, or one with lists over all."""
         if folder is not None:
             models.save(model_file(folder, run["epsilon"], run["seed"]))
-        return measure(models, self.sources)
-
-    def _measure_together(self, *about: Any) -> list[dict[str, Any]]:
-        """One row, of the one network, with lists over all domains."""
-        rows = self._measure(None, *about)
-        lists = {name: [row[name] for row in rows] for name in MEASURED}
+        rows = networks.measure(models, self.sources)
+        if not together:
+            return rows
+        lists = {name: [row[name] for row in rows] for name in networks.MEASURED}
         return [{"task": list(self.data.domains), **lists}]
 
 
