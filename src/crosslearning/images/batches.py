@@ -16,8 +16,8 @@ def channel_statistics(
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Return mean and standard deviation of red, green and blue, between 0 and 1.
 
-    `pixels` holds all images, of shape (n_images, height, width, 3) and from 0 to 255; `indices`
-    selects some of them, such as those of the training part.
+    `pixels` holds all images, of shape (n_images, height, width, 3) and from 0 to 255, and
+    `indices` selects some of them.
 
     >>> black_and_white = np.stack([np.zeros((2, 2, 3)), np.full((2, 2, 3), 255)]).astype(np.uint8)
     >>> channel_statistics(black_and_white, [0, 1])
@@ -60,18 +60,12 @@ class ImageBatches:
     """
 
     def __init__(
-        self,
-        pixels: NDArray[np.uint8],
-        indices: ArrayLike,
-        labels: ArrayLike,
-        mean: ArrayLike,
-        std: ArrayLike,
+        self, pixels: Pixels, indices: ArrayLike, labels: ArrayLike, mean: ArrayLike, std: ArrayLike
     ) -> None:
         self._pixels = pixels
         self._rows = np.asarray(indices, dtype=np.intp)
         self._labels = torch.from_numpy(np.asarray(labels, dtype=np.int64)[self._rows])
-        deviation = np.asarray(std, dtype=np.float64)
-        deviation = np.where(deviation > 0, deviation, 1.0)
+        deviation = np.where(np.greater(std, 0), std, 1.0).astype(np.float64)
         scales = 1 / (255 * deviation), -np.asarray(mean, dtype=np.float64) / deviation
         self._factor, self._offset = torch.tensor(np.array(scales, np.float32))[..., None, None]
 
@@ -97,8 +91,8 @@ class Augmentation:
     flip : bool, default=True
         Whether to mirror an image with probability 1/2.
     colour : float, default=0.2
-        Largest change of each normalised channel, which is multiplied by a number within
-        1 ± `colour` and shifted by one within ± `colour`.
+        Each normalised channel is multiplied by a number within 1 ± `colour` and shifted by one
+        within ± `colour`.
 
     Examples
     --------
@@ -113,8 +107,7 @@ class Augmentation:
 
     def __post_init__(self) -> None:
         for name in ("shift", "colour"):
-            if not 0 <= getattr(self, name) < 1:
-                value = getattr(self, name)
+            if not 0 <= (value := getattr(self, name)) < 1:
                 raise ValueError(f"`{name}` is a share, at least 0 and below 1; got {value}.")
 
     def __call__(self, x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

@@ -26,14 +26,13 @@ class ImageDomains(ImageData):
     """Images in folders ``root/domain/category/``: Office-Home, PACS, DomainNet.
 
     Or in Parquet files, as data hubs offer them: a column ``image`` of files as bytes, or as
-    structs with ``bytes``, a column ``domain``, a column ``label`` or ``category`` and, if images
-    belong together, a column ``group``.
+    structs with ``bytes``, columns ``domain`` and ``label`` or ``category`` and, if images belong
+    together, a column ``group``.
 
-    Images of one group are never split. In folders, ``groups.csv`` in ``root`` lists them if it
-    exists, with the columns ``path``, relative to ``root``, and ``group``; an image that is not
-    listed is a group of its own. A category may be missing from some domains. Other files, hidden
-    files and empty folders are ignored. Needs the extra ``torch``, and ``app`` for Parquet files.
-    Attributes are those of `ImageData`, and those below.
+    Images of one group are never split. For folders, a file ``groups.csv`` in ``root`` may list
+    them, with the columns ``path``, relative to ``root``, and ``group``; any other image is a group
+    of its own. A category may be missing from some domains. Other and hidden files are ignored.
+    Needs the extra ``torch``, and ``app`` for Parquet files. Has the attributes of `ImageData` too.
 
     Parameters
     ----------
@@ -107,8 +106,7 @@ class ImageDomains(ImageData):
 
         EXIF orientation is applied, transparency becomes white, and images are resized to a square
         regardless of their proportions. Unreadable images, and those above Pillow's size limit,
-        raise an error that names them. While decoding, `progress` is called with the number of
-        images done and the total.
+        raise an error that names them.
         """
         if operator.index(size) < 1:
             raise ValueError(f"`size` is a number of pixels and must be at least 1; got {size}.")

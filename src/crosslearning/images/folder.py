@@ -71,13 +71,10 @@ def draw_contact_sheet(data: ImageData, pixels: NDArray[np.uint8], path: Path) -
     from PIL import Image, ImageDraw, ImageFont
 
     common = data.counts().gt(0).sum(axis=1).to_numpy()
-    most = np.argsort(-common, kind="stable")
+    most = np.flatnonzero(common == common.max())
     # Spread over the alphabet, since neighbours often look alike.
-    most = most[common[most] == common.max()] if common.max() > 1 else most
-    categories = most[
-        np.linspace(0, len(most) - 1, min(_CATEGORIES, len(most))).round().astype(int)
-    ]
-    domains = data.domains[:_DOMAINS]
+    places = np.linspace(0, len(most) - 1, min(_CATEGORIES, len(most)))
+    categories, domains = most[places.round().astype(int)], data.domains[:_DOMAINS]
     font = ImageFont.load_default(_TEXT)
     left = 2 * _GAP + max(round(font.getlength(domain)) for domain in domains)
     step, top = _SIDE + _GAP, 2 * _GAP + _TEXT

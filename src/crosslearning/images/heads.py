@@ -1,8 +1,7 @@
 """Linear heads on frozen features: one per domain, none farther than ε from their centre.
 
-A head is a multinomial logistic regression with a ridge penalty. All heads are fitted jointly by
-spectral projected gradient: Barzilai-Borwein steps, the exact joint projection, and a nonmonotone
-line search; each radius starts from the solution of the previous one.
+All heads, logistic regressions with a ridge penalty, are fitted jointly by spectral projected
+gradient: Barzilai-Borwein steps, the exact joint projection, and a nonmonotone line search.
 """
 
 import math
@@ -49,10 +48,8 @@ def fit_heads(
 
     Intercepts are penalised too: that of a category which a domain lacks would diverge. The
     objective is strongly convex: with a gradient g it is at most |g|² / (2 · ridge) above its
-    minimum. A tolerance for g alone would stop weakly penalised heads near their start.
-
-    Heads are float64, since float32 does not resolve small radii; the products with features, which
-    take the time, are in the dtype of the features.
+    minimum. A tolerance for g alone would stop weakly penalised heads near their start. Heads are
+    float64, since float32 does not resolve small radii; products have the dtype of the features.
     """
     thetas, _, pull = _project(start.double(), epsilon, None)
     value, gradient = objective(data, thetas, ridge)
@@ -133,19 +130,15 @@ class HeadTraining:
             [((pair.x - self.mean) / self.std, pair.y) for pair in part.values()]
             for part in self.parts[:2]
         )
-        self.zeros = torch.zeros(len(data.domains), vectors.shape[1] + 1, len(data.categories))
-        self.ridge, self.start, self.separate = self._ends()
+        shape = len(data.domains), vectors.shape[1] + 1, len(data.categories)
+        self.ridge, self.start, self.separate = self._ends(torch.zeros(shape))
         self.radius = smallest_enclosing_ball(self.separate.flatten(1).numpy())[1]
 
-    def _ends(self) -> tuple[float, torch.Tensor, torch.Tensor]:
-        """Return the ridge, and pooled and separate heads with it.
-
-        One ridge for all radii makes a path: heads change with the radius alone, and not at all
-        beyond the radius of separate heads. It is chosen for both ends, on the validation images.
-        """
+    def _ends(self, zeros: torch.Tensor) -> tuple[float, torch.Tensor, torch.Tensor]:
+        """Choose one ridge for all radii on validation images; return pooled and separate heads."""
         candidates, losses = [], []
         for ridge in RIDGES:
-            pooled = fit_heads(self.train, self.zeros, 0.0, ridge).thetas
+            pooled = fit_heads(self.train, zeros, 0.0, ridge).thetas
             separate = fit_heads(self.train, pooled, math.inf, ridge).thetas
             candidates.append((ridge, pooled, separate))
             losses.append(sum(objective(self.validation, h, 0.0)[0] for h in (pooled, separate)))
@@ -160,20 +153,19 @@ class HeadTraining:
         if epsilon >= self.radius:  # separate heads satisfy the bound
             self.start = self.separate
         heads = fit_heads(self.train, self.start, epsilon, self.ridge)
-        self.start, networks = heads.thetas, self._networks(heads, epsilon)
-        columns = self.domains, networks.distances().tolist(), heads.pull.tolist()
-        rows = zip(*columns, measure(networks, self.parts), strict=True)
-        return networks, [
-            {"task": domain, "distance": distance, "pull": pull, **measured}
-            for domain, distance, pull, measured in rows
-        ]
-
-    def _networks(self, heads: Heads, epsilon: float) -> TaskModels:
-        module = Normalised(nn.Linear(len(self.mean), self.zeros.shape[-1]), self.mean, self.std)
+        self.start = heads.thetas
+        linear = nn.Linear(len(self.mean), heads.center.shape[1])
+        module = Normalised(linear, self.mean, self.std)
         networks = TaskModels(module, self.domains, epsilon=epsilon, center_weight=0.0)
         with torch.no_grad():
             modules: Any = [*dict(networks.items()).values(), networks.center]
             for one, theta in zip(modules, [*heads.thetas, heads.center], strict=True):
                 one.inner.weight.copy_(theta[:-1].T)
                 one.inner.bias.copy_(theta[-1])
-        return networks
+        columns = self.domains, networks.distances().tolist(), heads.pull.tolist()
+        return networks, [
+            {"task": domain, "distance": distance, "pull": pull, **measured}
+            for domain, distance, pull, measured in zip(
+                *columns, measure(networks, self.parts), strict=True
+            )
+        ]

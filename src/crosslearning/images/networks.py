@@ -32,7 +32,9 @@ _STIFFNESSES = (1.0, 10.0, 100.0)
 _NAMED = 8  # tensors that a note lists
 _AT_A_TIME = 64  # images per file of the cache, some seconds: all that a killed process repeats
 _IN_A_BATCH = 8  # more are slower on a CPU, which then keeps returning memory
-_IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+_IMAGENET: dict[str, Any] = {
+    "size": 224, "mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)
+}  # fmt: skip
 
 
 class Normalised(nn.Module):
@@ -60,7 +62,7 @@ def network(settings: TrainingSettings, n_categories: int) -> Callable[[], nn.Mo
             f"`model` must be {' or '.join(map(repr, _NAMES))}, or 'package.module:function'; "
             f"got {settings.model!r}."
         )
-    function, weights = named_function(settings.model), settings.weights
+    function, weights = _named_function(settings.model), settings.weights
 
     def make() -> nn.Module:
         module: nn.Module = function(n_categories)
@@ -68,15 +70,14 @@ def network(settings: TrainingSettings, n_categories: int) -> Callable[[], nn.Mo
             module.load_state_dict(read_weights(weights, module)[0], strict=False)
         return module
 
-    module = build(make, 0)
-    image = torch.zeros(1, 3, settings.image_size, settings.image_size)
+    module, size = build(make, 0), settings.image_size
     try:
         with torch.no_grad():
-            shape = tuple(module.eval()(image).shape)
+            shape = tuple(module.eval()(torch.zeros(1, 3, size, size)).shape)
     except RuntimeError as error:
         raise ValueError(
-            f"{settings.model_name} must accept images of {settings.image_size} by "
-            f"{settings.image_size} pixels ({error}). Use larger images or another model."
+            f"{settings.model_name} must accept images of {size} by {size} pixels ({error}). Use "
+            "larger images or another model."
         ) from error
     if shape != (1, n_categories):
         raise ValueError(
@@ -93,25 +94,17 @@ def read_weights(path: str, module: nn.Module) -> tuple[dict[str, torch.Tensor],
     except (OSError, SafetensorError) as error:
         raise ValueError(f"{path} cannot be read as a safetensors file: {error}.") from error
     expected = module.state_dict()
-    fitting = {
-        name: value
-        for name, value in stored.items()
-        if name in expected and value.shape == expected[name].shape
-    }
+    shared = stored.keys() & expected.keys()
+    fitting = {name: stored[name] for name in shared if stored[name].shape == expected[name].shape}
     if not fitting:
         raise ValueError(
             f"{path} must hold a tensor with a name and shape of the network, such as "
             f"{next(iter(expected), None)!r}; it holds none."
         )
-    others = {
-        f"Not in {path} with this shape, and so started at random": expected.keys() - fitting,
-        f"In {path}, but not used, since the network has none of this name and shape": (
-            stored.keys() - fitting
-        ),
-    }
-    return fitting, [
-        f"{text}: {listed(sorted(names), _NAMED)}." for text, names in others.items() if names
-    ]
+    random = f"Not in {path} with this shape, and so started at random"
+    unused = f"In {path}, but not used, since the network has none of this name and shape"
+    others = ((random, expected.keys() - fitting), (unused, stored.keys() - fitting))
+    return fitting, [f"{text}: {listed(sorted(names), _NAMED)}." for text, names in others if names]
 
 
 def default_epsilons(
@@ -126,14 +119,13 @@ def default_epsilons(
     return (0.0, *(float(f"{share * norm:.2g}") for share in _SHARES), math.inf)
 
 
-def named_function(model: str) -> Callable[..., Any]:
+def _named_function(model: str) -> Any:
     """Find ``package.module:function``, or a function in `architectures`."""
     module, colon, name = model.rpartition(":")
     try:
-        function = getattr(import_module(module) if colon else architectures, name)
+        return getattr(import_module(module) if colon else architectures, name)
     except (ImportError, AttributeError) as error:
         raise ValueError(f"Model {model!r} cannot be imported: {error}.") from error
-    return function  # type: ignore[no-any-return]
 
 
 def baselines_of(module: nn.Module, selected: bool | Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -146,8 +138,7 @@ def baselines_of(module: nn.Module, selected: bool | Sequence[str]) -> dict[str,
     linear = [name for name, part in named if isinstance(part, nn.Linear)]
     settings: dict[str, dict[str, Any]] = {}
     if norms:
-        pooled = {"epsilons": 0.0, "together": True}
-        settings["pooled, shared BatchNorm statistics"] = pooled
+        settings["pooled, shared BatchNorm statistics"] = {"epsilons": 0.0, "together": True}
     for label, free in (("own BatchNorm (FedBN)", norms), ("own classifier (FedPer)", linear[-1:])):
         if free:
             blocks = {"*": None, **dict.fromkeys(free, math.inf)}
@@ -163,8 +154,8 @@ def baselines_of(module: nn.Module, selected: bool | Sequence[str]) -> dict[str,
 def measure(models: TaskModels, parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return what the results need of each domain; `parts` have its images for each of `PARTS`.
 
-    The number of images of each part, and for each validation and test image its category, the
-    predicted one, the probability of the latter, and the log loss.
+    The number of images of each part, and of each validation and test image its category, the
+    predicted one with its probability, and the log loss.
     """
     images = [[len(part[domain]) for part in parts] for domain in parts[0]]
     columns = images, *(_outcomes(models, part) for part in parts[1:])
@@ -178,8 +169,8 @@ def _outcomes(models: TaskModels, part: Mapping[str, Any]) -> list[Any]:
         probabilities, predicted = output.softmax(1).max(1)
         losses = nn.functional.cross_entropy(output, target, reduction="none")
         rounded = (values.double().round(decimals=6) for values in (probabilities, losses))
-        columns = target, predicted, *rounded
-        domains.append(list(zip(*(column.tolist() for column in columns), strict=True)))
+        columns = (column.tolist() for column in (target, predicted, *rounded))
+        domains.append(list(zip(*columns, strict=True)))
         return 0.0
 
     evaluate(models, part, note)
@@ -213,18 +204,16 @@ def features(
 ) -> NDArray[np.float32]:
     """Compute the features of every image once; later calls read them from the cache.
 
-    An interrupted call resumes where it stopped.
-
     Parameters
     ----------
     images : ImageData
         Images of `ImageDomains` or `load_pictures32`.
     backbone : str or Module
         ``"efficientnet_lite0"`` (ImageNet weights in the extra ``backbone``), ``"timm/NAME"`` with
-        pretrained weights if this library is installed, or ``"package.module:function"``, a
-        function that returns a torch module; or such a module.
-        Images are scaled to `size` and normalised by `mean` and `std` if the module has these
-        attributes, otherwise to 224 pixels and as for ImageNet. Feature maps are averaged.
+        pretrained weights if this library is installed, a torch module, or
+        ``"package.module:function"``, a function that returns one. Images are scaled to `size` and
+        normalised by `mean` and `std` if the module has these attributes, otherwise to 224 pixels
+        and as for ImageNet. Feature maps are averaged.
     image_size : int, default=224
         Size to which images are decoded.
     cache_dir : path, optional
@@ -265,19 +254,21 @@ def load_backbone(backbone: str | nn.Module) -> FrozenFeatures:
     if backbone == "efficientnet_lite0":
         module = _efficientnet_lite0()
     elif isinstance(backbone, str) and backbone.startswith("timm/"):
-        module = _timm(backbone.removeprefix("timm/"))
+        require("This backbone", "timm")
+        import timm
+
+        module = timm.create_model(backbone.removeprefix("timm/"), pretrained=True, num_classes=0)
+        about = module.pretrained_cfg
+        module.size, module.mean, module.std = about["input_size"][-1], about["mean"], about["std"]
     elif isinstance(backbone, str):
         if ":" not in backbone:
             raise ValueError(
                 "`backbone` must be 'efficientnet_lite0', 'timm/NAME' or "
                 f"'package.module:function'; got {backbone!r}."
             )
-        module = named_function(backbone)()
+        module = _named_function(backbone)()
     return FrozenFeatures(
-        module,
-        getattr(module, "size", 224),
-        getattr(module, "mean", _IMAGENET[0]),
-        getattr(module, "std", _IMAGENET[1]),
+        module, *(getattr(module, name, default) for name, default in _IMAGENET.items())
     )
 
 
@@ -292,16 +283,6 @@ def _efficientnet_lite0() -> nn.Module:
     net._fc = nn.Identity()
     net.size, net.mean, net.std = 224, (127 / 255,) * 3, (128 / 255,) * 3  # type: ignore[assignment]
     return net
-
-
-def _timm(model: str) -> nn.Module:
-    require("This backbone", "timm")
-    import timm
-
-    net: Any = timm.create_model(model, pretrained=True, num_classes=0)
-    about = net.pretrained_cfg
-    net.size, net.mean, net.std = about["input_size"][-1], about["mean"], about["std"]
-    return net  # type: ignore[no-any-return]
 
 
 def apply(net: nn.Module, pixels: Pixels) -> torch.Tensor:

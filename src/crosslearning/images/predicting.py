@@ -38,9 +38,9 @@ _TOLERANCE = 1e-4  # of its outputs, relative to the largest, since it may sum i
 class Predictions(NamedTuple):
     """A table with a row for each image, and the reasons why images cannot be read, by path.
 
-    The table has the columns ``path``, ``domain`` (empty if predicted by the centre), ``category``
-    and ``probability``, the same with ``_2``, ``_3`` and so on for less probable categories, and
-    ``truth``: the name of the image's folder if it is a category, otherwise empty.
+    Its columns are ``path``, ``domain`` (empty if predicted by the centre), ``category`` and
+    ``probability``, the same with ``_2`` and so on for less probable categories, and ``truth``: the
+    name of the image's folder if it is a category, otherwise empty.
     """
 
     table: pd.DataFrame
@@ -75,8 +75,8 @@ def predict(
     images : path or sequence of paths
         Image files, and folders that are searched recursively.
     task : str, optional
-        Domain of all images; by default, for each, the nearest parent folder named after a domain.
-        Images of other domains are predicted by the centre.
+        Domain of all images; by default that of the nearest parent folder named after one. The
+        centre predicts images of other domains.
     top : int, default=1
         Number of categories to report, the most probable first.
     progress : callable, optional
@@ -88,8 +88,7 @@ def predict(
             f"`top` counts categories and must be from 1 to {len(about['categories'])}; got {top}."
         )
     files = image_files(images, about["domains"], task)
-    tables: list[pd.DataFrame] = []
-    unreadable: dict[str, str] = {}
+    tables, unreadable = [], dict[str, str]()
     for start in range(0, len(files), _AT_A_TIME):
         some = list(decode_all(files[start : start + _AT_A_TIME], about["image_size"], None))
         unreadable |= {file.name: reason for file, reason in some if isinstance(reason, str)}
@@ -128,17 +127,13 @@ def open_networks(folder: Path) -> tuple[Any, Networks]:
         module = network(settings, n_categories)()
         mean, std = (torch.tensor(about[name])[:, None, None] for name in ("mean", "std"))
         complete = partial(Normalised, mean=mean, std=std)
-    radii = {None: chosen["epsilon"], **chosen["epsilons"]}
+    common, radii = chosen["epsilon"], chosen["epsilons"]
     trained = {
         epsilon: TaskModels.load(model_file(models, float(epsilon), seeds[0]), module)
-        for epsilon in set(radii.values())
+        for epsilon in {common, *radii.values()}
     }
-    return about, {
-        domain: complete(
-            trained[radius].center if domain is None else trained[radius][domain]
-        ).eval()
-        for domain, radius in radii.items()
-    }
+    nets = {None: trained[common].center} | {name: trained[e][name] for name, e in radii.items()}
+    return about, {name: complete(net).eval() for name, net in nets.items()}
 
 
 def _table(
@@ -163,10 +158,7 @@ def _table(
 
 
 def export(
-    folder: str | os.PathLike[str],
-    path: str | os.PathLike[str],
-    *,
-    task: str | None = None,
+    folder: str | os.PathLike[str], path: str | os.PathLike[str], *, task: str | None = None
 ) -> dict[str, Any]:
     """Write the network of one domain, by default the centre, for use without this library.
 
@@ -179,16 +171,14 @@ def export(
         The folder that `train` wrote.
     path : path
         File to write. ``.onnx`` is for ONNX Runtime and others (extra ``onnx``), ``.safetensors``
-        holds only the parameters. Both are checked to give the same numbers before they are put in
-        place.
+        holds only the parameters. Either is kept only if it gives the same numbers.
     task : str, optional
         Domain whose network to write.
 
     Returns
     -------
     dict
-        Domain, image size, categories and normalisation, which the metadata of the file hold too,
-        as JSON named ``about``.
+        Domain, image size, categories and normalisation: the metadata ``about`` of the file.
     """
     target = Path(path)
     if target.suffix not in _WRITERS:

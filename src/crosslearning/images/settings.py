@@ -5,11 +5,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-
-def _all_at_least_0(values: Any) -> bool:
-    return bool(values) and all(value >= 0 for value in values)
-
-
 _RULES: list[tuple[str, str, Callable[[Any], bool]]] = [
     ("image_size epochs batch", "at least 1", lambda value: value >= 1),
     ("optimizer", "'adam' or 'sgd'", lambda value: value in ("adam", "sgd")),
@@ -23,10 +18,14 @@ _RULES: list[tuple[str, str, Callable[[Any], bool]]] = [
     (
         "blocks",
         "None for exactly one block, which gets each of `epsilons`",
-        lambda value: value is None or list(value.values()).count(None) == 1,
+        lambda value: [*value.values()].count(None) == 1,
     ),
     ("epsilon_by", "'domain' or 'all'", lambda value: value in ("domain", "all")),
-    ("epsilons seeds", "one or more numbers of at least 0", _all_at_least_0),
+    (
+        "epsilons seeds",
+        "one or more numbers of at least 0",
+        lambda values: values and all(value >= 0 for value in values),
+    ),
 ]
 _NOT_SHARED = ("epsilons", "epsilon_by", "seeds", "baselines")
 _OF_TRAINING = (
@@ -42,9 +41,9 @@ class TrainingSettings:
     Parameters
     ----------
     model : str
-        Network: a name in `crosslearning.nn.architectures`, ``"batchnorm_cnn"`` or
-        ``"small_cnn"``, or ``"package.module:function"``, a function of the number of categories
-        that returns a torch module. It may freeze parts with ``requires_grad_(False)``.
+        ``"batchnorm_cnn"``, ``"small_cnn"``, or ``"package.module:function"``, a function of the
+        number of categories that returns a torch module. It may freeze parts of this with
+        ``requires_grad_(False)``.
     image_size, epochs, batch : int
         Height and width of the resized images, passes over the largest domain, and images per
         domain and step.
@@ -53,11 +52,10 @@ class TrainingSettings:
     schedule : {"cosine", "constant"}
         Whether the learning rate decays to 0 along a cosine.
     pooled_share : float
-        Share of the epochs, at the beginning, in which ε is 0 at all radii but infinity; with 0,
+        Share of the epochs, the first ones, in which ε is 0 at all radii but infinity; with 0,
         radii apply from the first step, as in the paper.
     augment, flip : bool
-        Whether to shift and recolour training images at random, and whether to mirror half of
-        them too; not where left and right matter.
+        Whether to shift and recolour training images at random, and to mirror half of them too.
     weights : str, optional
         A safetensors file with initial weights for all domains and the centre: tensors of the same
         name and shape are used, and all others are named in the results.
@@ -67,23 +65,20 @@ class TrainingSettings:
     baselines : bool or tuple of str
         Whether to train the usual alternatives too: pooled with shared BatchNorm statistics, own
         BatchNorm and the rest pooled (FedBN), own classifiers (FedPer), springs of three
-        stiffnesses, and pooled, then fine-tuned for the rest of the epochs; or strings that the
-        names of the wanted ones contain.
+        stiffnesses, and pooled, then fine-tuned for the rest of the epochs; or parts of the names
+        of some of them.
     backbone : str, optional
         Fit linear heads on the features of this network instead, named as in `features`. The
         options of training do not apply.
     epsilons : tuple of float, optional
         Radii; 0 pools the domains, ``math.inf`` separates them. By default both, and 1, 2, 6 and
-        20 % of the norm of the untrained network; for heads 3 to 70 % of the radius at which they
-        are separate.
+        20 % of the norm of the network, or for heads 3 to 70 % of the radius of separate ones.
     epsilon_by : {"domain", "all"}
-        Whether each domain has the radius that is best for it, or all have the same one, as in the
-        paper.
+        Whether each domain has its best radius, or all have the same one, as in the paper.
     seeds : tuple of int
         Each determines a split, initial weights and an order of the images.
     train, validation, train_fraction : float
-        Share of training images, the share of these that is held out to choose a radius, and the
-        share of these that is used at all.
+        Shares of the training images, of these to choose a radius, and of these to use at all.
 
     Examples
     --------
@@ -118,7 +113,7 @@ class TrainingSettings:
         for names, rule, holds in _RULES:
             for name in names.split():
                 value = getattr(self, name)
-                if not (holds(value) or (name == "epsilons" and value is None)):
+                if value != getattr(type(self), name) and not holds(value):
                     raise ValueError(f"`{name}` must be {rule}; got {value!r}.")
         for name in _OF_TRAINING if self.backbone else ():
             if getattr(self, name) != getattr(type(self), name):
@@ -127,25 +122,19 @@ class TrainingSettings:
                     "Omit it or `backbone`."
                 )
         for name in ("epsilons", "seeds"):
-            if (values := getattr(self, name)) is not None:
+            if values := getattr(self, name):
                 object.__setattr__(self, name, tuple(sorted(set(values))))
 
     @property
     def model_name(self) -> str:
         """Name of the network, without its module."""
-        if self.backbone:
-            return f"linear heads on {self.backbone.rpartition(':')[2]}"
-        return self.model.rpartition(":")[2]
+        name = (self.backbone or self.model).rpartition(":")[2]
+        return f"linear heads on {name}" if self.backbone else name
 
     def applied(self) -> dict[str, Any]:
         """Return the settings that have an effect: heads on a backbone have none of training."""
         without = _OF_TRAINING if self.backbone else ()
         return {name: value for name, value in asdict(self).items() if name not in without}
-
-    @property
-    def pooled_epochs(self) -> int:
-        """Number of epochs in which ε is 0, rounded down."""
-        return int(self.pooled_share * self.epochs)
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that runs share: all but radii, their choice, seeds and baselines."""

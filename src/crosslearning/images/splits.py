@@ -20,8 +20,8 @@ def split(
 ) -> tuple[Indices, Indices]:
     """Choose training and test images; return their sorted indices.
 
-    Images of one group are in the same part, even across domains. As far as groups allow, the share
-    ``train`` of every category of every domain is in the training part.
+    Images of one group are in the same part, even across domains. As far as groups allow, every
+    category of every domain is divided alike.
 
     Parameters
     ----------
@@ -32,8 +32,8 @@ def split(
     seed : int, default=0
         Random seed; the split does not depend on the order of the images.
     train_fraction : float, default=1.0
-        Share of the training images to keep of every category of every domain, at least one image.
-        The test part stays the same, and smaller fractions are subsets of larger ones.
+        Share of the training images to keep of every category of every domain, at least one image;
+        smaller fractions are subsets of larger ones.
     within : array-like of int, optional
         Split only these images, as for a validation part.
 
@@ -48,14 +48,11 @@ def split(
     >>> fit, validation = split(pictures, seed=1, within=train)
     """
     if not 0 < train < 1:
-        raise ValueError(
-            "`train` is the share of the training part and must be between 0 and 1; "
-            f"got {train}. The default is 0.8."
-        )
+        raise ValueError(f"`train` is the share of the training part, in (0, 1); got {train}.")
     if not 0 < train_fraction <= 1:
         raise ValueError(
             "`train_fraction` is the share of the training images to keep and must be above 0 and "
-            f"at most 1; got {train_fraction}. Use 1 to keep them all."
+            f"at most 1; got {train_fraction}."
         )
     rows = np.arange(len(data)) if within is None else np.sort(np.asarray(within, np.intp))
     cells, group = _cells(data, rows), np.unique(data.groups[rows], return_inverse=True)[1]
@@ -92,8 +89,7 @@ def divide(settings: TrainingSettings, data: ImageData, seed: int) -> list[list[
 def _choose_groups(group: Indices, cell: Indices, share: float, seed: int) -> NDArray[np.bool_]:
     """Choose test groups: flip groups in random order until no single flip improves the shares.
 
-    The criterion is the sum over all cells (one category of one domain) of (test images - their
-    share)² / images.
+    The criterion is the sum over cells, the categories of a domain, of (excess in test)² / images.
     """
     sizes = np.bincount(cell).tolist()
     excess = [-share * size for size in sizes]
@@ -103,16 +99,15 @@ def _choose_groups(group: Indices, cell: Indices, share: float, seed: int) -> ND
         members[g].append((c, count))
     sign = [1] * len(members)  # whether a flip adds images to the test part or removes them
     order = np.random.default_rng(seed).permutation(len(members)).tolist()
-    changed = True
-    while changed:
-        changed = False
+    before: list[int] = []
+    while before != sign:
+        before = [*sign]
         for g in order:
             change = sum(k * (sign[g] * 2 * excess[c] + k) / sizes[c] for c, k in members[g])
             if change < -_LEAST_GAIN:
                 for c, k in members[g]:
                     excess[c] += sign[g] * k
                 sign[g] = -sign[g]
-                changed = True
     return np.array(sign) < 0
 
 

@@ -236,7 +236,7 @@ class _Seed:
                 batch_size=batch,
                 scheduler=cosine if settings.schedule == "cosine" else None,
                 augment=Augmentation(flip=settings.flip) if settings.augment else None,
-                pooled_epochs=settings.pooled_epochs,
+                pooled_epochs=int(settings.pooled_share * settings.epochs),
                 checkpoint_every=_STEPS,
                 folder=self.folder / "runs" / f"{where}seed-{self.seed}",
                 measure=partial(self._measure, models, together),
