@@ -28,13 +28,13 @@ def images(results: Results) -> Chapter:
     rivals = tuple((name, percent(value)) for name, value in _ends(content).items())
     part = "linear head" if config.get("backbone") else "network"
     model = (config.get("backbone") or config["model"]).rpartition(":")[2]
+    categories = count(len(data["categories"]), "category", "categories")
+    domains, sheet = count(len(data["domains"]), "domain"), folder / "contact_sheet.png"
     return Chapter(
         kind="images",
         title=content["title"],
-        subtitle=f"{count(data['images'], 'image')} of "
-        f"{count(len(data['categories']), 'category', 'categories')} in "
-        f"{count(len(data['domains']), 'domain')}; one {part} ({model}, {config['image_size']} px) "
-        "per domain",
+        subtitle=f"{count(data['images'], 'image')} of {categories} in {domains}; one {part} "
+        f"({model}, {config['image_size']} px) per domain",
         sentence=content["sentence"],
         numbers=(
             _choice(content, folder),
@@ -45,7 +45,7 @@ def images(results: Results) -> Chapter:
         notes=content["notes"],
         content=content,
         details={
-            "sheet": contact_sheet(folder / "contact_sheet.png"),
+            "sheet": sheet.is_file() and b64encode(sheet.read_bytes()).decode(),
             "accuracy": _path(content),
             "domains": _domain_lines(content),
             **_tables(content),
@@ -53,10 +53,9 @@ def images(results: Results) -> Chapter:
             and reliability(trust["bins"], "category", trust["class"], kind="images"),
             "improvement": _improvement(content.get("improvement", [])),
             "reported": _reported(content),
-            "facts": {"data fingerprint": data["fingerprint"]}
-            | {
+            "facts": {
                 name.replace("_", " "): ", ".join(map(str, one)) if isinstance(one, list) else one
-                for name, one in config.items()
+                for name, one in {"data_fingerprint": data["fingerprint"], **config}.items()
             },
         },
     )
@@ -64,10 +63,9 @@ def images(results: Results) -> Chapter:
 
 def _choice(content: dict[str, Any], folder: Path) -> Number:
     chosen, epsilon = content["chosen"], _one_radius(content)
-    named = {0.0: "pooled", math.inf: "separate"}
     value = f"ε = {radii_by_name(chosen['epsilons'])}"
     if epsilon is not None:
-        value = named.get(epsilon, f"cross-learned, {value}")
+        value = {0.0: "pooled", math.inf: "separate"}.get(epsilon, f"cross-learned, {value}")
     note = f"best of {count(len(content['path']), 'radius', 'radii')} on validation images; "
     note += f"on test images: {radii_by_name(chosen['best_on_test'])}"
     command = f"crosslearning predict {shlex.quote(folder.resolve().name)} new-images"
@@ -92,12 +90,10 @@ def _gain(content: dict[str, Any]) -> Number:
     if not gains:
         note = "no network with 0 < ε < ∞ to compare with pooled and separate"
         return Number("Gain by sharing", "–", note)
-    notes = [
-        f"{_NAMES[row['method']]} {points(row['gain'], row['standard_error'])}" for row in gains
-    ]
+    each = {_NAMES[row["method"]]: points(row["gain"], row["standard_error"]) for row in gains}
     rival = min(gains, key=lambda row: row["gain"])
     name = f"Gain over {_NAMES[rival['method']]}, the better extreme"
-    return Number(name, points(rival["gain"]), "over " + " · ".join(notes))
+    return Number(name, points(rival["gain"]), "over " + " · ".join(map(" ".join, each.items())))
 
 
 def _path(content: dict[str, Any]) -> Figure:
@@ -118,12 +114,8 @@ def _path(content: dict[str, Any]) -> Figure:
     else:
         title = f"Test accuracy by ε; {radius(chosen)} was chosen"
     baselines.sort(key=lambda row: -row["score"])
-    return Figure(
-        "accuracy",
-        title,
-        accuracy_path(rows, _ends(content), chosen, baselines),
-        "" if rows[0]["low"] is None else "Band: one standard deviation over seeds.",
-    )
+    key = "" if rows[0]["low"] is None else "Band: one standard deviation over seeds."
+    return Figure("accuracy", title, accuracy_path(rows, _ends(content), chosen, baselines), key)
 
 
 def _domain_lines(content: dict[str, Any]) -> Figure:
@@ -147,23 +139,18 @@ def _tables(content: dict[str, Any]) -> dict[str, Any]:
     places = [float(point["epsilon"]) for point in content["path"]]
     names = [domain["domain"] for domain in content["data"]["domains"]]
     at = {
-        _NAMES[row["method"]]: {
-            name: places.index(float(radius)) for name, radius in row["epsilons"].items()
-        }
+        _NAMES[row["method"]]: {name: places.index(float(e)) for name, e in row["epsilons"].items()}
         for row in content["comparison"]
         if {*map(float, row["epsilons"].values())} <= {*places}
     }
     bound = at.get("cross-learned") or dict.fromkeys(names, 0)
-
-    def scores(name: str, k: int) -> dict[str, Any]:
-        return next(row for row in content["path"][k]["domains"] if row["domain"] == name)
-
+    scores = [{row["domain"]: row for row in point["domains"]} for point in content["path"]]
     domains = [
         {
             **domain,
-            "accuracy": [scores(name, k[name])["test"]["mean"] for k in at.values()],
+            "accuracy": [scores[k[name]][name]["test"]["mean"] for k in at.values()],
             "epsilon": places[bound[name]],
-            **{what: scores(name, bound[name])[what] for what in ("distance", "pull")},
+            **{what: scores[bound[name]][name][what] for what in ("distance", "pull")},
         }
         for name, domain in zip(names, content["data"]["domains"], strict=True)
     ]
@@ -235,17 +222,10 @@ def _bent(percent: float) -> float:
 
 def _reported(content: dict[str, Any]) -> list[dict[str, Any]]:
     """Compare improvements with those of the paper, at the best radius of each domain."""
-    improvement = content.get("improvement", [])
-    ours = {(row["domain"], row["over"]): row["best_percent"] for row in improvement}
+    rows = content.get("improvement", [])
+    ours = {(row["domain"], row["over"]): row["best_percent"] for row in rows}
     return [
         {**row, "ours": ours[row["domain"], row["over"]], "over": _PAPER[row["over"]]}
         for row in content.get("reported", {"improvement": []})["improvement"]
         if (row["domain"], row["over"]) in ours
     ]
-
-
-def contact_sheet(path: Path) -> str | None:
-    """Return a PNG picture as a data URL, if it exists."""
-    if not path.is_file():
-        return None
-    return f"data:image/png;base64,{b64encode(path.read_bytes()).decode()}"
