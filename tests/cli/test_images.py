@@ -197,7 +197,7 @@ def test_without_data_it_says_what_it_runs_on(capsys, monkeypatch):
         (["train", "pictures32", "--epochs", "0"], "`epochs` must be at least 1"),
         (["train", "pictures32", "--image-size", "0"], "`image_size` must be at least 1"),
         (
-            ["reproduce", "office-home", "--model", "alexnet256"],
+            ["reproduce", "office-home", "--model", "crosslearning.paper:alexnet256"],
             "alexnet256 must accept images of 48 by 48 pixels",
         ),
         (["reproduce", "office-home", "--skip-unreadable"], "needs a folder of images"),

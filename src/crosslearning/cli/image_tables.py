@@ -12,10 +12,7 @@ from crosslearning.evaluation.numbers import points, radius_name, spread
 from crosslearning.images.settings import TrainingSettings
 from crosslearning.images.splits import PARTS, divide
 
-_FILES = (
-    "results.json", "accuracy.png", "domains.png", "improvement.png", "contact_sheet.png", "models",
-    "report.html",
-)  # fmt: skip
+_FIGURES = ("accuracy.png", "domains.png", "improvement.png", "contact_sheet.png")
 
 
 def print_counts(settings: TrainingSettings, data: ImageData) -> None:
@@ -37,7 +34,8 @@ def print_results(results: dict[str, Any], out: Path) -> None:
     typer.echo()
     for sentence in (results["sentence"], *results["notes"]):
         typer.echo(sentence)
-    written = ", ".join(name for name in _FILES if (out / name).exists())
+    files = ("results.json", *_FIGURES, "models", "report.html")
+    written = ", ".join(name for name in files if (out / name).exists())
     print_fact("Written", f"{written} in {out}")
 
 
@@ -65,5 +63,4 @@ def _others(results: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     if paper := results.get("reported"):
         for name in ("consensus", "agnostic"):
             yield f"{name}, reported by the paper", f"{100 * paper[name]:.2f} %", "–"
-        best = f"ε = {radius_name(paper['best_epsilon'])}"
-        yield "best in the paper", best, "–"
+        yield "best in the paper", f"ε = {radius_name(paper['best_epsilon'])}", "–"

@@ -26,18 +26,10 @@ if TYPE_CHECKING:
 _PICTURES = "pictures32"
 _LONG = ("runs", "categories", "mistakes")  # what a summary leaves out
 
-Seeds = Annotated[
-    int | None,
-    typer.Option(
-        "--seeds", min=1, help="Number of seeds; each has its own split and initial values."
-    ),
-]
-Out = Annotated[
-    Path,
-    typer.Option(
-        "--out", "-o", help="Folder for results and figures; an interrupted run resumes there."
-    ),
-]
+_SEEDS = typer.Option(help="Number of seeds; each has its own split and initial values.", min=1)
+Seeds = Annotated[int | None, _SEEDS]
+_OUT = "Folder for results and figures; an interrupted run resumes there."
+Out = Annotated[Path, typer.Option("--out", "-o", help=_OUT)]
 
 
 @dataclass(frozen=True)
@@ -51,9 +43,7 @@ class ImageOptions:
             "applies to parameters with this prefix; the first name may be repeated."
         ),
     ] = None
-    weights: Annotated[
-        str | None, typer.Option(help="Safetensors file with weights to start from.")
-    ] = None
+    weights: Annotated[str | None, typer.Option(help="Safetensors file of initial weights.")] = None
     seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0
     model: Annotated[
         str | None,
@@ -133,8 +123,8 @@ def train(
     Radii are chosen by the log loss on validation images, and scored on test images. The defaults,
     a small convolutional network with BatchNorm, images of 64 by 64 pixels and 12 epochs, take
     minutes for a few thousand images. --backbone trains linear heads on frozen features of 224 by
-    224 pixels. An interrupted run resumes where it stopped. The networks are saved in OUT/models,
-    and the report is OUT/report.html. Under torchrun the domains are spread over its processes.
+    224 pixels. OUT/models has the networks, and OUT/report.html the report. Under torchrun the
+    domains are spread over its processes.
     """
     require("Training networks", "torch")
     from crosslearning.images import TrainingSettings
@@ -166,9 +156,8 @@ def office_home(
     """Figures 2 to 4: accuracy of cross-learned networks against the radius.
 
     With --data it runs the paper's configuration, which takes days on a CPU; scale it down with the
-    options. Without --data, it trains a small network with two seeds on photographs,
-    sketches, emoji and icons of 32 things, in about half an hour of processor time. An
-    interrupted run resumes where it stopped.
+    options. Without, it trains a small network with two seeds on the included pictures32, in about
+    half an hour of processor time.
     """
     require("Training networks", "torch")
     from crosslearning.paper.office_home import run, shipped_config
@@ -181,8 +170,6 @@ def office_home(
         )
     base = shipped_config("pictures32" if data is None else "paper")
     settings = options.configure(base, seeds)
-    if settings.model == "alexnet256":
-        settings = replace(settings, model="crosslearning.paper:alexnet256")
     sweep(run, settings, _PICTURES if data is None else str(data), options, out)
 
 
@@ -210,13 +197,12 @@ def sweep(
             domains = ", ".join(f"{domain} {counts[domain]:,}" for domain in data.domains)
             typer.echo(f"{len(data):,} images of {len(data.categories)} categories: {domains}")
             image_tables.print_counts(settings, data)
-        about: dict[str, Any] = {
-            "name": Path(images).name,
-            "command": shlex.join(["crosslearning", *sys.argv[1:]]),
-        }
+        about = {"name": Path(images).name, "command": shlex.join(["crosslearning", *sys.argv[1:]])}
         with spinner(show=shown) as say, writing(out):
-            about |= {"progress": lambda now: say(*step(now)), "mesh": _mesh(len(data.domains))}
-            results = train(data, out, settings, **about)
+            mesh = _mesh(len(data.domains))
+            results = train(
+                data, out, settings, progress=lambda now: say(*step(now)), mesh=mesh, **about
+            )
     if not ranks.is_first:
         return
     with writing(out):
@@ -257,19 +243,18 @@ def _mesh(n_tasks: int) -> "DeviceMesh | None":
 
 def _radii(texts: list[str]) -> tuple[tuple[float, ...], dict[str, float | None] | None]:
     """Return the radii to choose from, and the blocks: None for theirs, a radius for others."""
+    typed = ", ".join(texts)
     try:
         pairs = [(name, float(radius)) for name, _, radius in (g.rpartition("=") for g in texts)]
     except ValueError:
-        raise ValueError(
-            f"--epsilon takes RADIUS or NAME=RADIUS; got {', '.join(texts)}."
-        ) from None
+        raise ValueError(f"--epsilon takes RADIUS or NAME=RADIUS; got {typed}.") from None
     names = [name for name, _ in pairs]
     chosen = "" if "" in names else names[0]
     others: dict[str, float | None] = {name: radius for name, radius in pairs if name != chosen}
     if len(others) + names.count(chosen) < len(names):
         raise ValueError(
             f"Only one block, here {chosen or '*'!r}, may have several radii to choose from; "
-            f"got {', '.join(texts)}. Pass one radius for each of the others."
+            f"got {typed}. Pass one radius for each of the others."
         )
     radii = tuple(radius for name, radius in pairs if name == chosen)
     return radii, {chosen or "*": None, **others} if any(names) else None

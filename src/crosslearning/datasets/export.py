@@ -1,22 +1,16 @@
 """Export of the packaged data, with their notices."""
 
-from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from crosslearning.datasets.decoding import import_pillow
 from crosslearning.datasets.images import Pictures32, load_pictures32
-from crosslearning.datasets.tables import TableData, load_ames, load_hsb82
+from crosslearning.datasets.tables import load_ames, load_hsb82
 from crosslearning.extras import require
 from crosslearning.files import new_folder
 
-LOADERS: dict[str, Callable[[], TableData | Pictures32]] = {
-    "hsb82": load_hsb82,
-    "ames": load_ames,
-    "pictures32": load_pictures32,
-}
-
+LOADERS: dict[str, Any] = {"hsb82": load_hsb82, "ames": load_ames, "pictures32": load_pictures32}
 _NOTICES = ("LICENSE-Apache-2.0.txt", "LICENSE-OFL-1.1.txt", "pictures32_sets.csv", "NOTICES.md")
 _SAVING: dict[str, dict[str, Any]] = {"png": {}, "jpeg": {"quality": 95}}
 

@@ -1,7 +1,4 @@
-"""Images of several domains: folders of files, decoded once, split by group; and training on them.
-
-What needs torch is imported when it is asked for.
-"""
+"""Images of several domains, decoded once and split by group; and training, which needs torch."""
 
 from typing import TYPE_CHECKING
 

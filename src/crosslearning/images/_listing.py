@@ -5,6 +5,7 @@ import io
 import json
 import os
 from collections.abc import Iterator, Sequence, Set
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from unicodedata import normalize
@@ -28,7 +29,7 @@ class ImageFile(NamedTuple):
     size: int = 0
     modified: int = 0  # in nanoseconds
     row: int | None = None  # of a Parquet file
-    group: str | None = None
+    group: object = None
 
 
 def find_images(root: Path) -> list[ImageFile]:
@@ -63,8 +64,7 @@ def image_files(
     for place in map(Path, [images] if isinstance(images, str | os.PathLike) else images):
         if not place.exists():
             raise ValueError(f"`images` must be files or folders; {place} does not exist.")
-        inside = sorted(place.rglob("*")) if place.is_dir() else [place]
-        for path in inside if place.is_file() else filter(is_image, inside):
+        for path in filter(is_image, sorted(place.rglob("*"))) if place.is_dir() else [place]:
             above = [normalize("NFC", folder.name) for folder in path.absolute().parents]
             domain = next((name for name in above if name in domains), "")
             files.append(ImageFile(path, path.as_posix(), task or domain, above[0]))
@@ -75,8 +75,7 @@ def image_files(
 
 def is_image(path: Path) -> bool:
     """Tell whether a path is a visible file with the suffix of an image."""
-    hidden = path.name.startswith(".")
-    return path.suffix.lower() in _SUFFIXES and not hidden and path.is_file()
+    return path.suffix.lower() in _SUFFIXES and path.name[0] != "." and path.is_file()
 
 
 def read_groups(file: Path, images: Set[str]) -> dict[str, str]:
@@ -90,7 +89,7 @@ def read_groups(file: Path, images: Set[str]) -> dict[str, str]:
                 f"{', '.join(columns) or 'none'}."
             )
         groups = {normalize("NFC", row["path"]): row["group"] for row in rows}
-    if unknown := [name for name in groups if name not in images]:
+    if unknown := sorted(groups.keys() - images):
         raise ValueError(
             f"Every path in {file} must be that of an image, relative to the folder; "
             f"{len(unknown)} are not, such as {unknown[0]!r}."
@@ -117,9 +116,7 @@ def _find_rows(root: Path, files: Sequence[Path]) -> list[ImageFile]:
                 "Parquet files of images must have the columns image, domain, and label or "
                 f"category; {path} has {', '.join(names)}. Rename its columns."
             )
-        groups: list[str | None] = [None] * len(table)
-        if "group" in names:
-            groups = [None if one is None else str(one) for one in table["group"].to_pylist()]
+        groups = table["group"].to_pylist() if "group" in names else [None] * len(table)
         columns = _names(path, table, "domain"), _names(path, table, label), groups
         inside, status = path.name if path == root else path.relative_to(root), path.stat()
         stamp = status.st_size, status.st_mtime_ns
@@ -151,11 +148,20 @@ def _names(path: Path, table: "pa.Table", column: str) -> list[str]:
     return [str(names[value]) for value in values]
 
 
-def read_rows(path: Path, rows: Sequence[int]) -> Iterator[BinaryIO]:
+def open_images(images: Sequence[ImageFile]) -> Iterator[Path | BinaryIO]:
+    """Yield the paths of image files, and the images in rows of Parquet files."""
+    for table, some in groupby(images, lambda image: None if image.row is None else image.path):
+        if table is None:
+            yield from (image.path for image in some)
+        else:
+            yield from _read_rows(table, {image.row for image in some})
+
+
+def _read_rows(path: Path, chosen: Set[int | None]) -> Iterator[BinaryIO]:
     """Yield the images in some rows of a Parquet file, in order: bytes, or structs with bytes."""
     from pyarrow import parquet
 
-    chosen, row = set(rows), 0
+    row = 0
     with parquet.ParquetFile(path) as file:
         for batch in file.iter_batches(_AT_A_TIME, columns=["image"]):
             for value in batch.column(0).to_pylist():

@@ -70,8 +70,7 @@ class Runs:
             epsilons,
             seeds,
             images=grid(table["images"].to_list())[0, 0],
-            validation=counts("validation"),
-            test=counts("test"),
+            **{part: counts(part) for part in PARTS[1:]},
             losses=grid([np.mean([image[-1] for image in one]) for one in table["validation"]]),
             distances=grid(table["distance"]),
             pulls=grid(table["pull"]),
@@ -161,13 +160,10 @@ def compared(
 def comparison(runs: Runs) -> list[dict[str, Any]]:
     """Test accuracy of pooled, of cross-learned (between the extremes) and of separate networks."""
     test, paired, places = by_domain(runs.test), compared(runs), _places(runs)
+    methods = [method for method in ("pooled", "cross", "separate") if method in places]
     return [
-        {
-            "epsilons": _radii(runs, places[method]),
-            **_row(method, _at(test, places[method]), paired),
-        }
-        for method in ("pooled", "cross", "separate")
-        if method in places
+        _row(name, _at(test, places[name]), paired) | {"epsilons": _radii(runs, places[name])}
+        for name in methods
     ]
 
 

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from itertools import groupby, islice
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,7 +14,7 @@ import numpy as np
 from crosslearning.datasets.decoding import Pixels, decode, strict_about_bombs
 from crosslearning.datasets.images import ImageData, Progress, digest
 from crosslearning.files import default_cache_dir, replacing
-from crosslearning.images._listing import ImageFile, find_images, read_groups, read_rows
+from crosslearning.images._listing import ImageFile, find_images, open_images, read_groups
 from crosslearning.wording import listed
 
 _CACHE_VERSION = 1  # to be raised when the same file is decoded to other pixels
@@ -157,7 +157,7 @@ def decode_all(
         except Exception as error:  # Pillow may raise anything for a broken file
             return type(error).__name__
 
-    opened = _open(images)
+    opened = open_images(images)
     workers = min(_MOST_WORKERS, os.cpu_count() or 1)
     with strict_about_bombs(), ThreadPoolExecutor(workers) as pool:
         for start in range(0, len(images), _AT_A_TIME):
@@ -165,12 +165,3 @@ def decode_all(
             yield from zip(some, pool.map(attempt, islice(opened, len(some))), strict=True)
             if progress is not None:
                 progress(start + len(some), len(images))
-
-
-def _open(images: Sequence[ImageFile]) -> Iterator[Path | BinaryIO]:
-    """Yield the paths of image files, and the images in rows of Parquet files."""
-    for table, some in groupby(images, lambda image: None if image.row is None else image.path):
-        if table is None:
-            yield from (image.path for image in some)
-        else:
-            yield from read_rows(table, [image.row for image in some if image.row is not None])

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,9 @@ def model_file(models: Path, epsilon: float, seed: int) -> Path:
 
 def claim(folder: Path, settings: TrainingSettings, data: ImageData) -> None:
     """Record what the runs in the folder share, with a picture, or refuse one of other runs."""
-    mine = settings.identity() | {"images": data.fingerprint, "version": _VERSION}
+    mine = asdict(settings) | {"images": data.fingerprint, "version": _VERSION}
+    for name in ("epsilons", "epsilon_by", "seeds", "baselines"):  # which runs do not share
+        del mine[name]
     path, runs = folder / "settings.json", folder / "runs"
     if (folder / "results.json").exists() or any(runs.rglob("*-seed-*.*")):
         if not path.exists():
@@ -53,16 +56,9 @@ def describe_models(
 ) -> None:
     """Record what is needed to use a seed's networks."""
     models.mkdir(exist_ok=True)
-    about = {
-        "model": settings.model,
-        "image_size": settings.image_size,
-        "backbone": settings.backbone,
-        "features": n_features,
-        "categories": data.categories,
-        "domains": data.domains,
-        "mean": statistics[0].tolist(),
-        "std": statistics[1].tolist(),
-    }
+    about = {name: getattr(settings, name) for name in ("model", "image_size", "backbone")}
+    about |= {"features": n_features, "categories": data.categories, "domains": data.domains}
+    about |= {"mean": statistics[0].tolist(), "std": statistics[1].tolist()}
     write_json(models / f"seed-{seed}.json", about, indent=2)
 
 

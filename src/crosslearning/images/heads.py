@@ -136,7 +136,7 @@ class HeadTraining:
 
     def _ends(self, zeros: torch.Tensor) -> tuple[float, torch.Tensor, torch.Tensor]:
         """Choose one ridge for all radii on validation images; return pooled and separate heads."""
-        candidates, losses = [], []
+        candidates, losses = [], []  # with one ridge, heads change with the radius alone
         for ridge in RIDGES:
             pooled = fit_heads(self.train, zeros, 0.0, ridge).thetas
             separate = fit_heads(self.train, pooled, math.inf, ridge).thetas
@@ -162,10 +162,9 @@ class HeadTraining:
             for one, theta in zip(modules, [*heads.thetas, heads.center], strict=True):
                 one.inner.weight.copy_(theta[:-1].T)
                 one.inner.bias.copy_(theta[-1])
-        columns = self.domains, networks.distances().tolist(), heads.pull.tolist()
+        measured = measure(networks, self.parts)
+        columns = self.domains, networks.distances().tolist(), heads.pull.tolist(), measured
         return networks, [
-            {"task": domain, "distance": distance, "pull": pull, **measured}
-            for domain, distance, pull, measured in zip(
-                *columns, measure(networks, self.parts), strict=True
-            )
+            {"task": domain, "distance": distance, "pull": pull, **more}
+            for domain, distance, pull, more in zip(*columns, strict=True)
         ]

@@ -15,19 +15,10 @@ _RULES: list[tuple[str, str, Callable[[Any], bool]]] = [
     ("train validation", "a share above 0 and below 1", lambda value: 0 < value < 1),
     ("pooled_share", "a share from 0 to 1", lambda value: 0 <= value <= 1),
     ("train_fraction", "a share above 0 and at most 1", lambda value: 0 < value <= 1),
-    (
-        "blocks",
-        "None for exactly one block, which gets each of `epsilons`",
-        lambda value: [*value.values()].count(None) == 1,
-    ),
+    ("blocks", "None for exactly one block", lambda value: [*value.values()].count(None) == 1),
     ("epsilon_by", "'domain' or 'all'", lambda value: value in ("domain", "all")),
-    (
-        "epsilons seeds",
-        "one or more numbers of at least 0",
-        lambda values: values and all(value >= 0 for value in values),
-    ),
+    ("epsilons seeds", "one or more numbers of at least 0", lambda v: v and all(x >= 0 for x in v)),
 ]
-_NOT_SHARED = ("epsilons", "epsilon_by", "seeds", "baselines")
 _OF_TRAINING = (
     "model", "epochs", "batch", "optimizer", "learning_rate", "momentum", "weight_decay",
     "schedule", "pooled_share", "augment", "flip", "weights", "blocks", "baselines",
@@ -135,7 +126,3 @@ class TrainingSettings:
         """Return the settings that have an effect: heads on a backbone have none of training."""
         without = _OF_TRAINING if self.backbone else ()
         return {name: value for name, value in asdict(self).items() if name not in without}
-
-    def identity(self) -> dict[str, Any]:
-        """Return the settings that runs share: all but radii, their choice, seeds and baselines."""
-        return {k: v for k, v in asdict(self).items() if k not in _NOT_SHARED}
