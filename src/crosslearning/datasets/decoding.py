@@ -13,8 +13,6 @@ from crosslearning.extras import require
 
 Pixels = NDArray[np.uint8]
 
-_16_BIT = 65535
-
 
 def import_pillow() -> Any:
     """Import ``PIL.Image``, or say what to install."""
@@ -57,6 +55,6 @@ def decode(file: Path | BinaryIO, size: int) -> Pixels:
 
 def _eight_bits(values: NDArray[Any]) -> Pixels:
     """Scale 16 bits per pixel to 8; Pillow would clip them."""
-    if values.dtype.kind == "f" or values.min() < 0 or values.max() > _16_BIT:
+    if values.dtype.kind == "f" or values.min() < 0 or values.max() > 65535:
         raise ValueError("pixels exceed 16 bits, so their white level is unknown")
     return (values // 257).astype(np.uint8)

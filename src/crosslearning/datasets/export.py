@@ -12,7 +12,6 @@ from crosslearning.files import new_folder
 
 LOADERS: dict[str, Any] = {"hsb82": load_hsb82, "ames": load_ames, "pictures32": load_pictures32}
 _NOTICES = ("LICENSE-Apache-2.0.txt", "LICENSE-OFL-1.1.txt", "pictures32_sets.csv", "NOTICES.md")
-_SAVING: dict[str, dict[str, Any]] = {"png": {}, "jpeg": {"quality": 95}}
 
 
 def describe(name: str) -> dict[str, Any]:
@@ -66,7 +65,7 @@ def _write_pictures(pictures: Pictures32, folder: Path, file_format: str) -> Non
     for row, image in zip(pictures.table, pictures.pixels(), strict=True):
         name = Path(row["path"]).with_suffix(f".{file_format}")
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        pillow.fromarray(image).save(folder / name, **_SAVING[file_format])
+        pillow.fromarray(image).save(folder / name, quality=95)  # of JPEG; PNG ignores it
         # Zero-padded numbers keep the order, and so the split, of the packaged pictures.
         rows.append({**row, "path": name.as_posix(), "group": row["group"].zfill(4)})
     pd.DataFrame(rows).to_csv(folder / "groups.csv", index=False)

@@ -157,8 +157,7 @@ def decode_all(
         except Exception as error:  # Pillow may raise anything for a broken file
             return type(error).__name__
 
-    opened = open_images(images)
-    workers = min(_MOST_WORKERS, os.cpu_count() or 1)
+    opened, workers = open_images(images), min(_MOST_WORKERS, os.cpu_count() or 1)
     with strict_about_bombs(), ThreadPoolExecutor(workers) as pool:
         for start in range(0, len(images), _AT_A_TIME):
             some = images[start : start + _AT_A_TIME]

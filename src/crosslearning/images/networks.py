@@ -32,9 +32,7 @@ _STIFFNESSES = (1.0, 10.0, 100.0)
 _NAMED = 8  # tensors that a note lists
 _AT_A_TIME = 64  # images per file of the cache, some seconds: all that a killed process repeats
 _IN_A_BATCH = 8  # more are slower on a CPU, which then keeps returning memory
-_IMAGENET: dict[str, Any] = {
-    "size": 224, "mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)
-}  # fmt: skip
+_IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
 
 
 class Normalised(nn.Module):
@@ -181,9 +179,10 @@ def _outcomes(models: TaskModels, part: Mapping[str, Any]) -> list[Any]:
 class FrozenFeatures(Normalised):
     """A network for images of any size between 0 and 1, which returns a vector for each."""
 
-    def __init__(self, inner: nn.Module, size: int, mean: Any, std: Any) -> None:
-        super().__init__(inner, *(torch.tensor(values)[:, None, None] for values in (mean, std)))
-        self.size = size
+    def __init__(self, inner: nn.Module) -> None:
+        values = (getattr(inner, name, default) for name, default in _IMAGENET.items())
+        super().__init__(inner, *(torch.tensor(one)[:, None, None] for one in values))
+        self.size: int = getattr(inner, "size", 224)
         self.eval().requires_grad_(False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -267,9 +266,7 @@ def load_backbone(backbone: str | nn.Module) -> FrozenFeatures:
                 f"'package.module:function'; got {backbone!r}."
             )
         module = _named_function(backbone)()
-    return FrozenFeatures(
-        module, *(getattr(module, name, default) for name, default in _IMAGENET.items())
-    )
+    return FrozenFeatures(module)
 
 
 def _efficientnet_lite0() -> nn.Module:
