@@ -1,7 +1,5 @@
 """Validation of user input; private functions trust their arguments."""
 
-from __future__ import annotations
-
 import reprlib
 from numbers import Real
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
+from crosslearning.coupling._certificate import BLOCK, blocks
 from crosslearning.tether import Array, Tether
 
 _EPS = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
-_BLOCK = 1 << 18  # elements of a temporary block; stays within the second-level cache
 _DENSE = 512  # up to this dimension a dense factorisation beats conjugate gradients
 _CHEAP = 64  # up to this dimension one more step costs next to nothing
 _DIAMETER = 2.0  # all points are within 1 of the origin
@@ -105,8 +106,7 @@ class CenterFunction:
     def _blocks(self) -> list[slice]:
         """Divide the rows into blocks, to keep temporaries small."""
         n, m = self.points.shape
-        step = max(1, _BLOCK // m)
-        return [slice(i, i + step) for i in range(0, n, step)]
+        return list(blocks(n, max(1, BLOCK // m)))
 
 
 def minimise(
@@ -200,9 +200,11 @@ def solve(
         origin = function.at(np.zeros(points.shape[1]))
         return origin._replace(pull=np.zeros(len(points))), 0
     goal = SAFETY * tol
-    center, n_iter = _first_center(function, at_origin if start is None else start), 0
-    for weight in _ever_lighter(function.weight):
-        heavier = function if weight == function.weight else replace(function, weight=weight)
+    pull = at_origin if start is None else start
+    total = function.weight + float(pull.sum())
+    center = pull @ points / total if total > 0 else np.zeros(points.shape[1])
+    n_iter = 0
+    for heavier in _ever_lighter(function):
         point, n_steps = minimise(heavier, center, goal, max(1, max_iter - n_iter))
         center, n_iter = point.center, n_iter + n_steps
     if function.weight == 0 and function.tether.is_ball and point.pull.max() < _NO_PULL:
@@ -212,17 +214,13 @@ def solve(
     return point, n_iter
 
 
-def _ever_lighter(weight: float) -> list[float]:
-    """Weights that decrease to a small one, with which alone Newton steps would zigzag."""
-    if not 0 < weight < _LIGHT:
-        return [weight]
-    return [float(w) for w in np.geomspace(1.0, weight, 1 + int(np.ceil(-np.log10(weight))))]
-
-
-def _first_center(function: CenterFunction, pull: Array) -> Array:
-    """Return the weighted mean for given pulls."""
-    total = function.weight + float(pull.sum())
-    return pull @ function.points / total if total > 0 else np.zeros(function.points.shape[1])
+def _ever_lighter(function: CenterFunction) -> Iterator[CenterFunction]:
+    """Decrease the weight of the centre to a small one, at which Newton steps would zigzag."""
+    if 0 < function.weight < _LIGHT:
+        n_steps = int(np.ceil(-np.log10(function.weight)))
+        for weight in np.geomspace(1.0, function.weight, 1 + n_steps)[:-1]:
+            yield replace(function, weight=float(weight))
+    yield function
 
 
 def nearest_to_mean(
@@ -256,10 +254,7 @@ def nearest_to_mean(
 
 
 def nearest_center(points: Array, epsilon: float | Array, anchor: Array, fallback: Array) -> Array:
-    """Return the point nearest an anchor that is within the radius of every task.
-
-    The tasks are the rows of `points`; `fallback` is returned if there is no such point.
-    """
+    """Return the point nearest an anchor that is within the radius of every row, or `fallback`."""
     if len(anchor) == 1:  # an interval
         radii = np.asarray(epsilon)[..., np.newaxis]
         low, high = (points - radii).max(axis=0), (points + radii).min(axis=0)
