@@ -1,7 +1,5 @@
 """Values as files that cannot run code: archives of arrays, and records as JSON."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections import Counter

@@ -1,7 +1,5 @@
 """Lazy imports, optional dependencies, and the error that says which extra to install."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any

@@ -1,7 +1,5 @@
 """Options, completion, progress and warnings of several commands."""
 
-from __future__ import annotations
-
 import inspect
 import tomllib
 import warnings
@@ -21,14 +19,7 @@ FIT_OPTIONS = {option.metadata["flag"] or option.name: option for option in fiel
 _NAME = 16  # characters of a name that a narrow table keeps in a line
 
 
-class Format(StrEnum):
-    """Formats of figures."""
-
-    PNG = "png"
-    SVG = "svg"
-    PDF = "pdf"
-
-
+Format = StrEnum("Format", ["PNG", "SVG", "PDF"])
 Formats = Annotated[
     list[Format] | None,
     typer.Option(
@@ -54,10 +45,8 @@ def writing(place: Path, option: str = " with --out", *, kind: str = "folder") -
     try:
         yield
     except OSError as error:
-        reason = error.strerror or error
-        raise OSError(
-            f"Cannot write to {place}: {reason}. Choose another {kind}{option}."
-        ) from error
+        reason = f"Cannot write to {place}: {error.strerror or error}."
+        raise OSError(f"{reason} Choose another {kind}{option}.") from error
 
 
 def with_options(
@@ -96,14 +85,12 @@ def fit_parameter(flag: str, option: Field[Any]) -> inspect.Parameter:
     if _is_list(option):
         kind, default = list[str] | None, MISSING if default is MISSING else None
     names = (f"--{flag.replace('_', '-')}",) if kind is bool else ()
-    complete = one_of(*about["choices"])
+    typed = typer.Option(*names, help=about["help"], autocompletion=one_of(*about["choices"]))
     return inspect.Parameter(
         flag,
         inspect.Parameter.KEYWORD_ONLY,
         default=inspect.Parameter.empty if default is MISSING else default,
-        annotation=Annotated[
-            kind, typer.Option(*names, help=about["help"], autocompletion=complete)
-        ],
+        annotation=Annotated[kind, typed],
     )
 
 
@@ -155,9 +142,8 @@ def spinner(*, show: bool) -> Iterator[Callable[..., None]]:
         step = progress.add_task("", total=None)
 
         def say(text: str, done: float | None = None, total: float = 1.0) -> None:
-            progress.update(
-                step, description=text, completed=done, total=None if done is None else total
-            )
+            end = None if done is None else total
+            progress.update(step, description=text, completed=done, total=end)
 
         yield say
 

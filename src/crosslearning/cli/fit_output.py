@@ -1,7 +1,5 @@
 """What the command ``crosslearning fit`` prints."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The coupling as a function of the centre, and its minimum, given or free, by Newton's method."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

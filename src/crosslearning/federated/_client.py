@@ -1,7 +1,5 @@
 """A Flower ClientApp around a training function."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

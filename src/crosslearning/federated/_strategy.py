@@ -1,7 +1,5 @@
 """A Flower strategy: every client is a task with private data and its own model."""
 
-from __future__ import annotations
-
 import logging
 import math
 import os

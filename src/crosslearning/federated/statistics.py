@@ -1,7 +1,5 @@
 """Linear models in one round: clients send sums over their rows, and the server adds them up."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable

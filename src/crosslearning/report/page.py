@@ -1,14 +1,12 @@
 """The report: chapters from results in one self-contained page."""
 
-from __future__ import annotations
-
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -89,11 +87,6 @@ def write(
         Formats in which to write the charts of the page, too: to the folder ``figures`` beside it,
         in subfolders named like those of the results.
 
-    Returns
-    -------
-    Path
-        The page.
-
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
@@ -134,18 +127,8 @@ def _write(chapters: list[Chapter], page: Path) -> Path:
 def draw(folder: str | os.PathLike[str], formats: Iterable[str] = ("png", "pdf")) -> list[Path]:
     """Draw the paper's figures of the results in a folder, and write them there.
 
-    Parameters
-    ----------
-    folder : path
-        Folder with image results in ``results.json``, or with ``gaussian.json``.
-    formats : iterable of {"png", "pdf", "svg"}, default=("png", "pdf")
-        File formats.
-
-    Returns
-    -------
-    list of Path
-        ``gaussian.png`` and so on; or ``accuracy`` and ``domains``, and ``improvement`` for the
-        paper's experiment.
+    From ``gaussian.json`` these are ``gaussian.png`` and so on; from images' ``results.json``
+    ``accuracy`` and ``domains``, and ``improvement`` for the paper's experiment.
     """
     require("Drawing figures", "altair", "vl_convert")
     folder = Path(folder)
@@ -164,17 +147,13 @@ def chapter(results: Results) -> Chapter:
     from altair.utils.schemapi import debug_mode
 
     kind, content = results.kind, results.content
-    if kind == "table":
-        from crosslearning.report.table import table as build
-    elif kind == "images":
-        from crosslearning.report.images import images as build
-    else:
-        from crosslearning.report.gaussian import gaussian as build
+    build = getattr(import_module(f"crosslearning.report.{kind}"), kind)
     try:
         if kind == "table" and isinstance(content, dict):
             results = results._replace(content=from_json(Findings, content))
         with debug_mode(False):  # to check every chart against the schema takes half of the time
-            return build(results)
+            made: Chapter = build(results)
+            return made
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(
             f"{results.path} does not contain valid {kind} results ({type(error).__name__}: "
@@ -218,17 +197,14 @@ def _anchored(body: str, prefix: str) -> dict[str, Any]:
 
 @cache
 def _bundle() -> str:
-    """Return the JavaScript of the Vega version that Altair targets.
-
-    It is kept in the cache, since bundling takes more time than most fits.
-    """
+    """Return the JavaScript of the Vega version that Altair targets."""
     import altair as alt
     import vl_convert
 
     version = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
     made_by = metadata.version("vl-convert-python")
     stored = default_cache_dir() / f"vega-lite-{version}-by-{made_by}.js"
-    with suppress(OSError):
+    with suppress(OSError):  # a cache, since bundling takes more time than most fits
         return stored.read_text(encoding="utf-8")
     bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", version)
     with suppress(OSError):
@@ -282,11 +258,11 @@ def _content(path: Path) -> dict[str, Any]:
     return content
 
 
-def _curve(path: Path) -> list[dict[str, float]]:
+def _curve(path: Path) -> list[dict[Hashable, float]]:
     try:
         rows = pd.read_csv(path, dtype=float)
         if not np.isfinite(rows).all(axis=None):  # JSON has no such numbers
             raise ValueError("a value is missing or not a finite number")
     except (ValueError, OSError) as error:
         raise ValueError(f"{path} cannot be read: {error}. Create the results again.") from error
-    return [dict(zip(map(str, rows), values, strict=True)) for values in rows.to_numpy().tolist()]
+    return rows.to_dict("records")

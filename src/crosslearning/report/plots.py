@@ -46,10 +46,7 @@ class Figure:
 class Plot:
     """A chart: notebooks show it, `save` writes it, and `chart` is Altair's object to change it.
 
-    Attributes
-    ----------
-    spec : dict
-        Its Vega-Lite specification.
+    `spec` is its Vega-Lite specification.
     """
 
     spec: dict[str, Any]
@@ -112,9 +109,9 @@ def _colours() -> dict[str, str]:
 
 def export(figure: Figure, folder: Path, formats: Iterable[str]) -> list[Path]:
     """Write a chart with its caption above, as "png", "pdf" or "svg" files of its name."""
-    chart, paths = plot(figure), [folder / f"{figure.name}.{kind}" for kind in formats]
+    paths = [folder / f"{figure.name}.{kind}" for kind in formats]
     for path in paths:
-        chart.save(path)
+        plot(figure).save(path)
     return paths
 
 
@@ -132,7 +129,7 @@ def comparison(compared: Comparison) -> Plot:
     from crosslearning.report.table import model_errors
 
     summary = compared.summary.sort_values("score", ascending=False)
-    errors = summary["score"].max() <= 0  # scores that are negative errors
+    errors = bool(summary["score"].max() <= 0)  # scores that are negative errors
     rows = [
         {
             "label": method,
@@ -147,9 +144,7 @@ def comparison(compared: Comparison) -> Plot:
     name = "error" if errors else "score"
     key = f"Bars: one standard error of the difference from {compared.subject}."
     caption = f"Mean {name} of every method, on held-out rows"
-    return plot(
-        Figure("comparison", caption, model_errors(rows, name=name, right=bool(errors)), key)
-    )
+    return plot(Figure("comparison", caption, model_errors(rows, name=name, right=errors), key))
 
 
 def path(solutions: CrossPath, coefficient: int | None) -> Plot:
@@ -187,15 +182,15 @@ def coefficients(model: Any) -> Plot:
 
     features = [str(name) for name in getattr(model, "feature_names_in_", ())]
     features = features or [f"x{k}" for k in range(model.coef_.shape[-1])]
-    names, count = ["intercept", *features], len(model.tasks_)
-    coef = model.coef_.reshape(count, -1, len(features))
-    tasks = np.dstack([model.intercept_.reshape(count, -1, 1), coef])
+    names, labels = ["intercept", *features], [str(task) for task in model.tasks_]
+    coef = model.coef_.reshape(len(labels), -1, len(features))
+    tasks = np.dstack([model.intercept_.reshape(len(labels), -1, 1), coef])
     middle = model.center_coef_.reshape(coef.shape[1], -1)
-    center = np.column_stack([np.reshape(model.center_intercept_, -1), middle])
-    if len(center) > 1:
+    center = np.column_stack([np.reshape(model.center_intercept_, -1), middle]).ravel().tolist()
+    if len(middle) > 1:
         names = [f"{label}: {name}" for label in model.classes_ for name in names]
-    step, labels = -(-count // _STROKES), [str(task) for task in model.tasks_]
-    rows = zip(names, center.ravel().tolist(), tasks.reshape(count, -1).T.tolist(), strict=True)
+    step = -(-len(labels) // _STROKES)
+    rows = zip(names, center, tasks.reshape(len(labels), -1).T.tolist(), strict=True)
     shown = [Parameter(*row) for row in rows][:_COEFFICIENTS]
     charts = [strips([parameter], labels, step, "task") for parameter in shown]
     some = f" (the first {_COEFFICIENTS} of {len(names)})" if len(names) > _COEFFICIENTS else ""

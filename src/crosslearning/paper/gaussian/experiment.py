@@ -3,8 +3,6 @@
 The paper's settings are the defaults: true gap 2, ``sigma_m`` 1, 100,000 realisations.
 """
 
-from __future__ import annotations
-
 import csv
 import math
 import os
