@@ -29,10 +29,9 @@ _PLAIN = (str, bool, int, float, type(None))
 def write_archive(
     path: str | os.PathLike[str], kind: str, content: Any, classes: tuple[type, ...] = ()
 ) -> None:
-    """Write values atomically to a file.
+    """Write numbers, strings, dates, arrays, lists, tuples, dicts and records of `classes`.
 
-    `kind` says what it is, such as "table model"; :func:`read_archive` refuses any other. `content`
-    may hold numbers, strings, dates, arrays, lists, tuples and dicts, and records of `classes`.
+    `kind` says what it is, such as "table model"; :func:`read_archive` refuses any other.
     """
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     try:
@@ -43,9 +42,9 @@ def write_archive(
         ) from error
     header = {"format": _FORMAT, "kind": kind, "content": encoded}
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    large = sum(array.nbytes for array in arrays.values()) > _LARGE
+    write: Any = np.savez if large else np.savez_compressed
     with replacing(Path(path)) as temporary, temporary.open("wb") as file:
-        large = sum(array.nbytes for array in arrays.values()) > _LARGE
-        write: Any = np.savez if large else np.savez_compressed
         write(file, **arrays)
 
 
@@ -87,18 +86,14 @@ def encode(
         return {"array": f"array{len(arrays) - 1}"}
     if isinstance(value, np.ndarray) and set(map(type, value)) <= {str, int}:
         return {"objects": value.tolist()}  # labels, of which there may be very many
-    tag, parts = _parts(value, classes)
-    return {tag: [encode(part, arrays, classes, array) for part in parts]}
-
-
-def _parts(value: Any, classes: tuple[type, ...]) -> tuple[str, list[Any]]:
     kind = type(value)
     if kind in classes:
-        return kind.__name__, [getattr(value, field.name) for field in fields(kind)]
-    if kind in _TAGGED:
-        tag, parts, _ = _TAGGED[kind]
-        return tag, parts(value)
-    raise TypeError(f"A {kind.__module__}.{kind.__name__} cannot be saved.")
+        tag, parts = kind.__name__, [getattr(value, field.name) for field in fields(kind)]
+    elif kind in _TAGGED:
+        tag, parts = _TAGGED[kind][0], _TAGGED[kind][1](value)
+    else:
+        raise TypeError(f"A {kind.__module__}.{kind.__name__} cannot be saved.")
+    return {tag: [encode(part, arrays, classes, array) for part in parts]}
 
 
 def decode(value: Any, arrays: Mapping[str, Any], classes: tuple[type, ...] = ()) -> Any:
@@ -141,10 +136,9 @@ _BUILDERS = {tag: build for tag, _, build in _TAGGED.values()}
 def to_json(value: Any, *, digits: int = 10, infinity: bool = False) -> Any:
     """Turn a record, or anything that records hold, into what JSON has.
 
-    An enum becomes its name in lower case, and what is unknown a string. Numbers are rounded to so
-    many significant digits, which keeps files small. NaN becomes null, and so does infinity, unless
-    it is to be kept as "inf". A field is omitted while it has its default. An underscore at the end
-    of a field's name, which avoids a keyword, is dropped.
+    An enum becomes its name in lower case, and what is unknown a string. Numbers have at most so
+    many significant digits. NaN becomes null, and so does infinity, unless it is to be kept as
+    "inf". A field is omitted while it has its default, and its name ends without underscore.
 
     >>> to_json({"epsilon": np.array([0.1 + 0.2, np.inf]), 7: None}, infinity=True)
     {'epsilon': [0.3, 'inf'], '7': None}
@@ -169,17 +163,15 @@ def to_json(value: Any, *, digits: int = 10, infinity: bool = False) -> Any:
 
 
 def from_json(cls: type[T], data: Any) -> T:
-    """Build a record of a class from what `to_json` returned.
+    """Build a record of a class from what `to_json` returned, its numbers and texts as they are.
 
-    Fields that are missing raise a `TypeError`, and unknown ones a `KeyError`; numbers and texts
-    are taken as they are.
+    Fields that are missing raise a `TypeError`, and unknown ones a `KeyError`.
     """
     record: T = _read(cls, data)
     return record
 
 
 def _read(kind: Any, value: Any) -> Any:
-    """Read a value of a type."""
     origin, args = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):  # of a type and None
         (kind,) = set(args) - {NoneType}

@@ -26,8 +26,7 @@ def lazy(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` of a package that imports from its modules when used.
 
-    `package` holds its globals, and `modules` the names of each module, divided by blanks; those
-    of a package beside it begin with a dot.
+    `package` is its globals; `modules` has names by module, one beside the package with a dot.
     """
     places = {name: module for module, names in modules.items() for name in names.split()}
 
@@ -52,16 +51,13 @@ def require(purpose: str, *modules: str) -> None:
 def missing(purpose: str, module: str) -> ImportError:
     """Return the error for a library that is not installed.
 
-    Examples
-    --------
     >>> print(missing("Reading Parquet files", "pyarrow"))
     Reading Parquet files needs pyarrow, an optional dependency. Install it with
     `pip install "crosslearning[app]"`.
     """
     top = module.split(".")[0]
-    extra = _EXTRAS.get(top, "app")
     return ImportError(
         f"{purpose} needs {_NAMES.get(top, top)}, an optional dependency. Install it with "
-        f'`pip install "crosslearning[{extra}]"`.',
+        f'`pip install "crosslearning[{_EXTRAS.get(top, "app")}]"`.',
         name=top,
     )

@@ -42,9 +42,9 @@ class CrossLearning(FedAvg):
     """Train a model for every client, all within ε of a common centre.
 
     In each round, clients train their models and send the parameters; the server takes the exact
-    joint step and returns to each client its own. For a client that misses a round, the parameters
-    that it sent last remain part of the joint step. New clients start at the centre. A client that
-    sends NaN, or parameters of another shape, is named in the log and left out.
+    joint step and returns to each client its own. Of a client that misses a round, the step uses
+    what it sent last. New clients start at the centre. A client that sends NaN, or parameters of
+    another shape, is named in the log and left out.
 
     Parameters
     ----------
@@ -54,8 +54,7 @@ class CrossLearning(FedAvg):
     tether : Tether or dict from prefix to Tether, optional
         Alternative to `epsilon`, for a spring or a tension as well.
     center_weight : float, default=1
-        Weight of the current centre in the joint step; with 0 the centre is free. See
-        :class:`~crosslearning.nn.TaskModels`.
+        Weight of the current centre in the joint step; with 0 the centre is free.
     step_size : float, optional
         Learning rate times the number of steps in a round, which scales springs and tensions.
     checkpoint : path, optional
@@ -110,11 +109,10 @@ class CrossLearning(FedAvg):
         timeout: float = 3600,
         **options: Any,
     ) -> Result:
-        """Run the rounds, or the remaining ones if there is a checkpoint.
+        """Run the rounds, or the remaining ones if there is a checkpoint, as any strategy does.
 
-        Arguments and result are those of any Flower strategy. The centre starts at
-        `initial_arrays`, :func:`parameters_of` a module; `evaluate_fn` receives the centre, which
-        is also ``arrays`` of the result.
+        The centre starts at `initial_arrays`, :func:`parameters_of` a module; `evaluate_fn`
+        receives the centre, which is also ``arrays`` of the result.
         """
         self._state = state = ServerState(initial_arrays, **self._tethers)
         springs = [block.name for block in state.blocks if not block.tether.is_ball]
@@ -165,11 +163,10 @@ class CrossLearning(FedAvg):
                 continue
             try:
                 state.sent[task] = self._received(reply, task in accepted)
+                accepted[task] = reply.content
+                missing.pop(task)
             except ValueError as problem:
                 missing[task] = str(problem)
-                continue
-            accepted[task] = reply.content
-            missing.pop(task)
         state.round += 1
         for task, why in missing.items():
             log.warning("Task %r is missing from round %d: %s", task, state.round, why)
@@ -179,8 +176,8 @@ class CrossLearning(FedAvg):
             state.save(self._checkpoint)
         if not accepted:
             return None, None
-        contents = list(accepted.values())
-        return self.arrays(), self.train_metrics_aggr_fn(contents, self.weighted_by_key)
+        metrics = self.train_metrics_aggr_fn(list(accepted.values()), self.weighted_by_key)
+        return self.arrays(), metrics
 
     def _received(self, reply: Message, again: bool) -> Any:
         """Return the vectors in a reply, or raise ValueError."""
@@ -199,11 +196,10 @@ class CrossLearning(FedAvg):
 
     def _personal(self, alike: Iterable[Message], grid: Grid) -> list[Message]:
         """Give each message the content for its task; omit nodes that do not report one."""
-        alike = list(alike)
-        self._ask_tasks([message.metadata.dst_node_id for message in alike], grid)
+        nodes = {message.metadata.dst_node_id: message for message in alike}
+        self._ask_tasks([node for node in nodes if node not in self._tasks], grid)
         personal = []
-        for message in alike:
-            node = message.metadata.dst_node_id
+        for node, message in nodes.items():
             if node not in self._tasks:
                 log.warning("Node %d is left out: it did not report its task.", node)
                 continue
@@ -212,16 +208,15 @@ class CrossLearning(FedAvg):
             personal.append(Message(RecordDict(content), node, message.metadata.message_type))
         return personal
 
-    def _ask_tasks(self, nodes: list[int], grid: Grid) -> None:
+    def _ask_tasks(self, new: list[int], grid: Grid) -> None:
         """Ask new nodes for their task."""
-        new = [node for node in nodes if node not in self._tasks]
         queries = [Message(RecordDict(), node, MessageType.QUERY) for node in new]
         for reply in grid.send_and_receive(queries, timeout=self._timeout) if new else ():
             node = reply.metadata.src_node_id
             if reply.has_error():
                 log.warning("Node %d did not report its task: %s", node, reply.error.reason)
-                continue
-            self._tasks[node] = str(reply.content["client"]["task"])
+            else:
+                self._tasks[node] = str(reply.content["client"]["task"])
 
 
 class ServerState:
@@ -253,10 +248,8 @@ class ServerState:
                 raise ValueError(f"{name!r} must be {dtype} {shape}; it is {what}.")
             if not float(np.abs(vector).max(initial=0.0)) < _LARGE:  # or NaN
                 raise ValueError(f"{name!r} is NaN, infinite or beyond {_LARGE:g}.")
-        return [
-            np.concatenate([values[name].ravel() for name in block.parameters])
-            for block in self.blocks
-        ]
+        parts = [[values[name].ravel() for name in block.parameters] for block in self.blocks]
+        return [np.concatenate(part) for part in parts]
 
     def record(self, vectors: Vectors) -> ArrayRecord:
         """Invert :meth:`vectors`."""
@@ -289,12 +282,8 @@ class ServerState:
         named = {"center": self.center}
         named |= {f"sent {task}": vectors for task, vectors in self.sent.items()}
         named |= {f"model {task}": vectors for task, vectors in self.models.items()}
-        tensors = {
-            f"{name}/{number}": torch.from_numpy(vector)
-            for name, vectors in named.items()
-            for number, vector in enumerate(vectors)
-        }
-        write_file(path, _KIND, tensors, content)
+        parts = [(f"{name}/{k}", v) for name, vs in named.items() for k, v in enumerate(vs)]
+        write_file(path, _KIND, {name: torch.from_numpy(v) for name, v in parts}, content)
 
     def resume(self, path: str | os.PathLike[str]) -> None:
         """Resume from a file, if it exists."""
@@ -302,10 +291,8 @@ class ServerState:
             return
         remedy = "Use another `checkpoint`, or delete the file to start over."
         tensors, content = read_file(path, _KIND, remedy)
-        if odd := differences(content["layout"], self._described()):
-            raise ValueError(
-                f"{os.fspath(path)} belongs to another run: {'; '.join(odd)}. {remedy}"
-            )
+        if odd := "; ".join(differences(content["layout"], self._described())):
+            raise ValueError(f"{os.fspath(path)} belongs to another run: {odd}. {remedy}")
 
         def vectors(name: str) -> Vectors:
             return [tensors[f"{name}/{number}"].numpy() for number in range(len(self.blocks))]

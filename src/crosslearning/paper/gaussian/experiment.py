@@ -85,17 +85,6 @@ class GaussianResult:
 
 def run(config: GaussianConfig, folder: str | os.PathLike[str]) -> GaussianResult:
     """Compute the curve; write ``gaussian.csv`` and ``gaussian.json`` to ``folder``."""
-    folder = Path(folder)
-    result, curve = _compute(config)
-    folder.mkdir(parents=True, exist_ok=True)
-    with replacing(folder / "gaussian.csv") as path, path.open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([_COLUMNS, *curve.tolist()])
-        write_json(folder / "gaussian.json", asdict(result), indent=2)
-    return result
-
-
-def _compute(config: GaussianConfig) -> tuple[GaussianResult, NDArray[np.float64]]:
-    """Return the summary, and the curve with columns ``_COLUMNS``."""
     truth, grid = (config.gap, config.sigma_m), config.grid()
     exact = mse(grid, *truth)
     simulated = monte_carlo(grid, *truth, realizations=config.realizations, seed=config.seed)
@@ -120,4 +109,9 @@ def _compute(config: GaussianConfig) -> tuple[GaussianResult, NDArray[np.float64
         monte_carlo_deviation=float(deviations.max()),
         claims=(Claim(first, at_gap <= 0.75 * agnostic * (1 + 1e-12)), Claim(second, better)),
     )
-    return result, np.column_stack([grid, exact, *simulated])
+    curve, folder = np.column_stack([grid, exact, *simulated]), Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with replacing(folder / "gaussian.csv") as path, path.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([_COLUMNS, *curve.tolist()])
+        write_json(folder / "gaussian.json", asdict(result), indent=2)
+    return result
