@@ -1,7 +1,6 @@
 """Values as files that cannot run code: archives of arrays, and records as JSON."""
 
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
@@ -16,7 +15,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 import numpy as np
 import pandas as pd
 
-from crosslearning.files import replacing
+from crosslearning.files import AnyPath, replacing
 
 __all__ = ["decode", "encode", "from_json", "read_archive", "to_json", "write_archive"]
 
@@ -26,9 +25,7 @@ _LARGE = 2**23  # bytes; compressing more takes long and saves little
 _PLAIN = (str, bool, int, float, type(None))
 
 
-def write_archive(
-    path: str | os.PathLike[str], kind: str, content: Any, classes: tuple[type, ...] = ()
-) -> None:
+def write_archive(path: AnyPath, kind: str, content: Any, classes: tuple[type, ...] = ()) -> None:
     """Write numbers, strings, dates, arrays, lists, tuples, dicts and records of `classes`.
 
     `kind` says what it is, such as "table model"; :func:`read_archive` refuses any other.
@@ -48,7 +45,7 @@ def write_archive(
         write(file, **arrays)
 
 
-def read_archive(path: str | os.PathLike[str], kind: str, classes: tuple[type, ...] = ()) -> Any:
+def read_archive(path: AnyPath, kind: str, classes: tuple[type, ...] = ()) -> Any:
     """Read what :func:`write_archive` wrote; refuse a file with any other content."""
     with Path(path).open("rb") as file:
         try:

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+AnyPath = str | os.PathLike[str]
+
 
 def default_cache_dir() -> Path:
     """Return ``crosslearning`` in ``XDG_CACHE_HOME`` or in ``~/.cache``."""

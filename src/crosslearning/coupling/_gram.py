@@ -162,9 +162,7 @@ def _factor(K: Array) -> Array:
             return np.asarray(np.linalg.cholesky(K + jitter * np.eye(len(K))), dtype=np.float64)
         except np.linalg.LinAlgError:
             jitter *= 10.0
-    raise ValueError(
-        "`gram` must be positive semidefinite. Compute it as U @ U.T from the differences U."
-    )
+    raise ValueError("`gram` must be positive semidefinite. Compute U @ U.T from differences U.")
 
 
 def couple(

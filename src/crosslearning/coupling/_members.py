@@ -23,10 +23,6 @@ _OFF = 0.01  # fraction of the radius by which rounding may change a distance si
 _DOUBLE = float(np.finfo(np.float64).eps)
 # Of the package, and of its decorators that are context managers.
 _INSIDE = (str(Path(__file__).parents[1]), str(contextlib.__file__))
-_REMEDY = (
-    "Nothing was moved. Start from finite parameters; in training, lower the learning rate or "
-    "clip the gradients."
-)
 
 
 class Status(Enum):
@@ -209,18 +205,16 @@ def refuse_not_finite(squares: Array, members: Members) -> None:
     if np.isfinite(squares).all():
         return
     culprits, where = members.culprits()
-    if culprits:
-        raise ValueError(
-            f"The parameters of {listed(culprits)} are NaN or infinite{where and f'; {where}'}. "
-            f"{_REMEDY}"
-        )
-    far = [
-        members.tasks[task] + (members.groups[group] and f" in {members.groups[group]}")
-        for group, task in np.argwhere(~np.isfinite(squares))
-    ]
+    problem = f"NaN or infinite{where and f'; {where}'}"
+    if not culprits:
+        problem = "so far from the centre that squared distances overflow"
+        culprits = [
+            members.tasks[task] + (members.groups[group] and f" in {members.groups[group]}")
+            for group, task in np.argwhere(~np.isfinite(squares))
+        ]
     raise ValueError(
-        f"The parameters of {listed(far)} are so far from the centre that squared distances "
-        f"overflow. {_REMEDY}"
+        f"The parameters of {listed(culprits)} are {problem}. Nothing was moved. Start from finite "
+        "parameters; in training, lower the learning rate or clip the gradients."
     )
 
 

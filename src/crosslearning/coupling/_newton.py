@@ -42,6 +42,9 @@ class CenterPoint(NamedTuple):
     gradient_error: float
 
 
+Minimum = tuple[CenterPoint, int]  # with the number of iterations
+
+
 @dataclass(frozen=True, eq=False)
 class CenterFunction:
     r"""Cost of a centre, minimised over the tasks.
@@ -60,7 +63,7 @@ class CenterFunction:
 
     @property
     def total_weight(self) -> float:
-        """Weight of the centre plus one per task, a bound on the curvature."""
+        """A bound on the curvature."""
         return self.weight + len(self.points)
 
     def at(self, center: Array) -> CenterPoint:
@@ -107,9 +110,7 @@ class CenterFunction:
         return list(blocks(n, max(1, BLOCK // m)))
 
 
-def minimise(
-    function: CenterFunction, start: Array, tol: float, max_iter: int
-) -> tuple[CenterPoint, int]:
+def minimise(function: CenterFunction, start: Array, tol: float, max_iter: int) -> Minimum:
     """Minimise by Newton steps with backtracking, to `tol` or until rounding stops progress."""
     point = function.at(start)
     for n_iter in range(max_iter):
@@ -146,12 +147,9 @@ def _direction(function: CenterFunction, point: CenterPoint) -> Array:
 
 def _conjugate_gradients(function: CenterFunction, point: CenterPoint) -> Array:
     """Return an inexact Newton direction, accurate enough for superlinear convergence."""
-    x = np.zeros_like(point.center)
-    residual = -point.gradient
-    p = residual.copy()
+    x, residual, p = np.zeros_like(point.center), -point.gradient, -point.gradient
     square = residual @ residual
-    forcing = min(0.1, (point.gradient_norm / function.total_weight) ** 0.5)
-    goal = square * forcing**2
+    goal = square * min(0.1, (point.gradient_norm / function.total_weight) ** 0.5) ** 2
     for _ in range(len(x)):
         product = function.hessian_product(point, p)
         curvature = p @ product
@@ -167,30 +165,25 @@ def _conjugate_gradients(function: CenterFunction, point: CenterPoint) -> Array:
     return x if x.any() else -point.gradient * (_DIAMETER / point.gradient_norm)
 
 
-def _line_search(
-    function: CenterFunction, point: CenterPoint, direction: Array
-) -> CenterPoint | None:
+def _line_search(function: CenterFunction, at: CenterPoint, direction: Array) -> CenterPoint | None:
     """Return the first of the halved steps that decreases the value, or None."""
-    slope = float(point.gradient @ direction)
+    slope = float(at.gradient @ direction)
     if not slope < 0:
         return None
-    significant = -slope > point.value_error
-    step = 1.0
+    significant, step = -slope > at.value_error, 1.0
     while step > _SMALLEST_STEP:
-        further = function.at(point.center + step * direction)
-        if significant and further.value <= point.value + _DECREASE * step * slope:
+        further = function.at(at.center + step * direction)
+        if significant and further.value <= at.value + _DECREASE * step * slope:
             return further
         # Close to the minimum values are equal up to rounding; compare gradients.
-        level = further.value <= point.value + point.value_error
-        if level and further.gradient_norm < 0.5 * point.gradient_norm:
+        level = further.value <= at.value + at.value_error
+        if level and further.gradient_norm < 0.5 * at.gradient_norm:
             return further
         step *= 0.5
     return None
 
 
-def solve(
-    function: CenterFunction, start: Array | None, tol: float, max_iter: int
-) -> tuple[CenterPoint, int]:
+def solve(function: CenterFunction, start: Array | None, tol: float, max_iter: int) -> Minimum:
     """Minimise over the centre, from the origin or from the pulls of a previous step."""
     points = function.points
     at_origin = function.tether._law(np.sqrt(np.vecdot(points, points))).pull
@@ -221,9 +214,7 @@ def _ever_lighter(function: CenterFunction) -> Iterator[CenterFunction]:
     yield function
 
 
-def nearest_to_mean(
-    function: CenterFunction, tol: float, max_iter: int
-) -> tuple[CenterPoint, int] | None:
+def nearest_to_mean(function: CenterFunction, tol: float, max_iter: int) -> Minimum | None:
     """Project the mean (the origin) onto the intersection of the balls; None if it is empty."""
     # Method of multipliers: each round minimises a function of the centre with a small weight on
     # the mean and radii shortened by the current forces.

@@ -277,11 +277,10 @@ def _upper_gram(rows: Array) -> Array:
 
 def couple_arrays(members: ArrayMembers, request: Request) -> Coupling:
     """Solve in the smaller of the two spaces, write the result, and certify it."""
-    tether, weight, start, tol, max_iter = request
     n_tasks, n_parameters = members.z.shape
     if n_parameters < n_tasks:
-        function, scale = _function_of_parameters(members, tether, weight)
-        point, n_iter = solve(function, start, tol, max_iter)
+        function, scale = _in_parameter_space(members, request)
+        point, n_iter = solve(function, request.start, request.tol, request.max_iter)
         members.place(point.pull, point.center * scale)
         return measured(members, point.pull, n_iter, request)
     gram = members.gram()
@@ -291,24 +290,24 @@ def couple_arrays(members: ArrayMembers, request: Request) -> Coupling:
     members.move(step.pull[np.newaxis], step.weights[np.newaxis])
     scale = float(squares.max()) ** 0.5 or 1.0
     if step.status is Status.CONVERGED and step.wanted.min() >= _VISIBLE * scale:
-        proof = _proof(members, tether, step, scale)
+        proof = _proof(members, request.tether, step, scale)
         return _judged(members, proof, step.pull, step.n_iter, request)
     result = measured(members, step.pull, step.n_iter, request)
     if result.status in (Status.CONVERGED, Status.UNRESOLVED):
         return result
     # A Gram matrix cannot resolve distances below 1e-8 of the largest one.
-    function, scale = _function_of_parameters(members, tether, weight)
+    function, scale = _in_parameter_space(members, request)
     center = (members.center - members.base.astype(np.float64)) / scale
-    point, n_iter = minimise(function, center, SAFETY * tol, max(1, max_iter - step.n_iter))
+    left = max(1, request.max_iter - step.n_iter)
+    point, n_iter = minimise(function, center, SAFETY * request.tol, left)
     members.place(point.pull, point.center * scale)
     return measured(members, point.pull, step.n_iter + n_iter, request)
 
 
 def measured(members: ArrayMembers, pull: Array, n_iter: int, request: Request) -> Coupling:
     """Certify with a pass over the tasks before and after."""
-    proof = certify(
-        members.thetas, members.center, members.z, request.tether, members.base, request.weight
-    )
+    z, base, tether = members.z, members.base, request.tether
+    proof = certify(members.thetas, members.center, z, tether, base, request.weight)
     return _judged(members, proof, pull, n_iter, request)
 
 
@@ -330,25 +329,21 @@ def _judged(
     )
 
 
-def _proof(
-    members: ArrayMembers, tether: Tether, step: GramProjection, scale: float
-) -> Certificate:
+def _proof(members: ArrayMembers, tether: Tether, step: GramProjection, unit: float) -> Certificate:
     """Certify by comparing the written distances with those that the Gram matrix implies."""
     distances = members.distances()[0]
-    size = float(np.linalg.norm(members.base)) + scale
+    size = float(np.linalg.norm(members.base)) + unit
     return Certificate(
-        infeasibility=max(float((distances - tether.epsilon).max()), 0.0) / scale,
+        infeasibility=max(float((distances - tether.epsilon).max()), 0.0) / unit,
         imbalance=step.kkt_residual,
-        misplacement=float(np.abs(distances - step.distances).max()) / scale,
+        misplacement=float(np.abs(distances - step.distances).max()) / unit,
         distances=distances,
         taut=tether.is_taut(step.wanted),
-        rounding=4.0 * float(np.finfo(members.z.dtype).eps) * size / scale,
+        rounding=4.0 * float(np.finfo(members.z.dtype).eps) * size / unit,
     )
 
 
-def _function_of_parameters(
-    members: ArrayMembers, tether: Tether, weight: float
-) -> tuple[CenterFunction, float]:
+def _in_parameter_space(members: ArrayMembers, request: Request) -> tuple[CenterFunction, float]:
     """Build the function of the centre in parameter space, and its unit, the largest distance."""
     with np.errstate(over="ignore", invalid="ignore"):  # detected in the squares
         points = np.asarray(np.subtract(members.z, members.base, dtype=np.float64))
@@ -356,4 +351,4 @@ def _function_of_parameters(
     refuse_not_finite(squares[np.newaxis], members)
     scale = float(squares.max()) ** 0.5 or 1.0
     points /= scale
-    return CenterFunction(points, tether.scaled(length=scale), weight), scale
+    return CenterFunction(points, request.tether.scaled(length=scale), request.weight), scale

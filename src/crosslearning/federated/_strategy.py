@@ -2,7 +2,6 @@
 
 import logging
 import math
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 
 from crosslearning.coupling import prox
 from crosslearning.coupling._checks import check_center_weight, is_positive
+from crosslearning.files import AnyPath
 from crosslearning.nn._blocks import divide
 from crosslearning.nn._checkpoint import differences
 from crosslearning.nn._files import encode_tether, read_file, write_file
@@ -82,7 +82,7 @@ class CrossLearning(FedAvg):
         tether: Tether | Mapping[str, Tether] | None = None,
         center_weight: float = 1.0,
         step_size: float | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint: AnyPath | None = None,
         **options: Any,
     ) -> None:
         super().__init__(**options)
@@ -276,7 +276,7 @@ class ServerState:
         distances = np.linalg.norm([step.distances for step in steps], axis=0)
         self.distances = dict(zip(tasks, distances.tolist(), strict=True))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: AnyPath) -> None:
         """Write a file atomically."""
         content = {"round": self.round, "distances": self.distances, "layout": self._described()}
         named = {"center": self.center}
@@ -285,14 +285,14 @@ class ServerState:
         parts = [(f"{name}/{k}", v) for name, vs in named.items() for k, v in enumerate(vs)]
         write_file(path, _KIND, {name: torch.from_numpy(v) for name, v in parts}, content)
 
-    def resume(self, path: str | os.PathLike[str]) -> None:
+    def resume(self, path: AnyPath) -> None:
         """Resume from a file, if it exists."""
         if not Path(path).exists():
             return
         remedy = "Use another `checkpoint`, or delete the file to start over."
         tensors, content = read_file(path, _KIND, remedy)
         if odd := "; ".join(differences(content["layout"], self._described())):
-            raise ValueError(f"{os.fspath(path)} belongs to another run: {odd}. {remedy}")
+            raise ValueError(f"{path} belongs to another run: {odd}. {remedy}")
 
         def vectors(name: str) -> Vectors:
             return [tensors[f"{name}/{number}"].numpy() for number in range(len(self.blocks))]

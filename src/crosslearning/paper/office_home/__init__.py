@@ -5,7 +5,6 @@ Office-Home, and the improvement over its baselines, consensus (ε = 0) and agno
 """
 
 import math
-import os
 import tomllib
 from dataclasses import replace
 from importlib.resources import files
@@ -14,7 +13,7 @@ from typing import Any, Literal
 
 from crosslearning.archive import to_json
 from crosslearning.datasets import ImageData
-from crosslearning.files import write_json
+from crosslearning.files import AnyPath, write_json
 from crosslearning.images.settings import TrainingSettings
 
 __all__ = ["improvement", "reported", "run", "shipped_config"]
@@ -24,7 +23,7 @@ _CONSENSUS = {"Art": 26.38, "Clipart": 5.13, "Product": 6.65, "Real World": 0.74
 
 
 def run(
-    data: ImageData, folder: str | os.PathLike[str], config: TrainingSettings, **options: Any
+    data: ImageData, folder: AnyPath, config: TrainingSettings, **options: Any
 ) -> dict[str, Any]:
     """Call `crosslearning.images.train`; add ``improvement`` and ``reported`` to the results."""
     from crosslearning.images import train
