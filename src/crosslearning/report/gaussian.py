@@ -24,8 +24,7 @@ def gaussian(results: Results) -> Chapter:
             f"If two estimates may differ by at most {at}, each has an error of {lowest}, below "
             f"separate means ({separate}) and one pooled mean ({pooled})."
         )
-    gap = f"the true means are {content['config']['gap']:g} apart"
-    ends = f"{separate} · {pooled}"
+    gap, ends = f"the true means are {content['config']['gap']:g} apart", f"{separate} · {pooled}"
     return Chapter(
         kind="gaussian",
         title="The idea: two means that share",
@@ -51,11 +50,8 @@ def _error_curve(content: dict[str, Any]) -> Spec:
     x = alt.X("max_gap:Q", scale=alt.Scale(nice=False), axis=axis)
     y = alt.Scale(domain=[low - 0.22 * room, top], zero=False, nice=False)
     base = chart(curve).encode(x=x)
-    tooltip = tips(
-        max_gap=("allowed gap", ".3~g"),
-        mse=("closed form", VALUE),
-        monte_carlo=("simulated", VALUE),
-    )
+    shown = {"mse": ("closed form", VALUE), "monte_carlo": ("simulated", VALUE)}
+    tooltip = tips(max_gap=("allowed gap", ".3~g"), **shown)
     line = base.mark_line(color=CROSS, strokeWidth=2.5, clip=True)
     dots = base.mark_point(color=INK, size=28, strokeWidth=1, opacity=0.8, clip=True)
     return spec(
@@ -94,10 +90,8 @@ def _truth(gap: float, error: float, end: float) -> list[alt.Chart]:
         return []
     base = chart([{"gap": gap, "error": error}]).encode(x="gap:Q")
     look: Any = {"y": 0, "dy": -4, "align": _side(gap / end), "baseline": "bottom", "color": SOFT}
-    return [
-        base.mark_rule(color=SOFT, strokeDash=[2, 3], y2=0).encode(y="error:Q"),
-        base.mark_text(text=f"true gap {gap:g}", **look),
-    ]
+    rule = base.mark_rule(color=SOFT, strokeDash=[2, 3], y2=0).encode(y="error:Q")
+    return [rule, base.mark_text(text=f"true gap {gap:g}", **look)]
 
 
 def _lowest(place: float, error: float, end: float) -> list[alt.Chart]:

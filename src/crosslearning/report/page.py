@@ -241,12 +241,10 @@ def _content(path: Path) -> dict[str, Any]:
     try:
         # NaN is not JSON, and a chart cannot show it.
         content = json.loads(path.read_text(encoding="utf-8"), parse_constant=lambda _: None)
+        if not isinstance(content, dict):
+            raise ValueError(f"it must be a JSON object; got {type(content).__name__}")
     except ValueError as error:
         raise ValueError(f"{path} is damaged: {error}. Create the results again.") from error
-    if not isinstance(content, dict):
-        raise ValueError(
-            f"{path} must be a JSON object; got {type(content).__name__}. Create the results again."
-        )
     return content
 
 

@@ -58,11 +58,9 @@ class RadiusAxis:
 
 def _base(points: draw.Records) -> tuple[RadiusAxis, draw.Records, alt.Chart]:
     """Place points on a common axis."""
-    axis = RadiusAxis([float(point["epsilon"]) for point in points])
-    placed = [
-        {**point, "place": axis.place(float(point["epsilon"])), "label": written(point["epsilon"])}
-        for point in points
-    ]
+    radii = [float(point["epsilon"]) for point in points]
+    axis, pairs = RadiusAxis(radii), zip(points, radii, strict=True)
+    placed = [{**point, "place": axis.place(r), "label": written(r)} for point, r in pairs]
     return axis, placed, draw.chart(placed).encode(x=axis.encoding())
 
 
@@ -107,10 +105,8 @@ def _baselines(rows: draw.Records) -> list[Any]:
     )
     mark = base.mark_point(filled=True, size=80, opacity=1, clip=False)
     shape = alt.Shape("name:N", scale=alt.Scale(domain=names, range=_SHAPES), legend=legend)
-    return [
-        base.mark_rule(strokeDash=[1, 3], strokeWidth=1.5),
-        mark.encode(x=alt.value("width"), shape=shape),
-    ]
+    rule = base.mark_rule(strokeDash=[1, 3], strokeWidth=1.5)
+    return [rule, mark.encode(x=alt.value("width"), shape=shape)]
 
 
 def _levels(levels: dict[str, float], placed: draw.Records) -> list[alt.Chart]:

@@ -161,9 +161,8 @@ def path(solutions: CrossPath, coefficient: int | None) -> Plot:
     n, tasks = len(epsilons), len(solutions.tasks)
     values = solutions.coef.reshape(n, tasks, -1)
     if coefficient is not None and coefficient not in range(values.shape[2]):
-        raise ValueError(
-            f"`coefficient` must be a number from 0 to {values.shape[2] - 1}; got {coefficient!r}."
-        )
+        last = values.shape[2] - 1
+        raise ValueError(f"`coefficient` must be a number from 0 to {last}; got {coefficient!r}.")
     if coefficient is None:  # the one that differs most, as a share of its size
         size = np.abs(values[-1]).mean(axis=0)
         coefficient = int((values[-1].std(axis=0) / np.where(size > 0, size, 1.0)).argmax())
@@ -200,13 +199,11 @@ def coefficients(model: Any) -> Plot:
 
 def _stacked(charts: list[dict[str, Any]]) -> dict[str, Any]:
     """Put charts below each other, with their data in one place."""
-    data = {name: rows for chart in charts for name, rows in chart["datasets"].items()}
-    common = ("$schema", "autosize", "datasets")
-    parts = [
-        {name: value for name, value in chart.items() if name not in common} | {"width": _NARROW}
-        for chart in charts
-    ]
     whole = {name: charts[0][name] for name in ("$schema", "description")}
+    data = {name: rows for chart in charts for name, rows in chart["datasets"].items()}
+    drop = ("$schema", "autosize", "datasets")
+    parts = [{k: v for k, v in chart.items() if k not in drop} for chart in charts]
+    parts = [{**part, "width": _NARROW} for part in parts]
     return {**whole, "vconcat": parts, "datasets": data}
 
 
