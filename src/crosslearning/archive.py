@@ -135,7 +135,7 @@ def to_json(value: Any, *, digits: int = 10, infinity: bool = False) -> Any:
 
     An enum becomes its name in lower case, and what is unknown a string. Numbers have at most so
     many significant digits. NaN becomes null, and so does infinity, unless it is to be kept as
-    "inf". A field is omitted while it has its default, and its name ends without underscore.
+    "inf". Fields that have their default are omitted, and underscores that end names dropped.
 
     >>> to_json({"epsilon": np.array([0.1 + 0.2, np.inf]), 7: None}, infinity=True)
     {'epsilon': [0.3, 'inf'], '7': None}

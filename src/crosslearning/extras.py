@@ -21,7 +21,8 @@ def lazy(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` of a package that imports from its modules when used.
 
-    `package` is its globals; `modules` has names by module, one beside the package with a dot.
+    `package` holds its globals, and `modules` the names of each module, divided by blanks; a dot
+    begins a module that is beside the package.
     """
     places = {name: module for module, names in modules.items() for name in names.split()}
 

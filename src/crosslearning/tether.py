@@ -138,7 +138,7 @@ class Tether:
         return self.law(distance).envelope
 
     def slope(self, distance: ArrayLike) -> Array:
-        """Second derivative of the envelope (the first is ``pull(d) * d``), at kinks the inner."""
+        """Second derivative of the envelope; the first is ``pull(d) * d``. At kinks, from below."""
         return self.law(distance).slope
 
     def law(self, distance: ArrayLike) -> Law:

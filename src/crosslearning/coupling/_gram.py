@@ -55,10 +55,10 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class GramProjection(Coupling):
-    """A :class:`Coupling` from a Gram matrix: two numbers per task, with which the caller moves it.
+    """The result of :func:`prox_gram`: two numbers per task, with which the caller moves the tasks.
 
     The new centre is ``z_g + Σ weights[i] (z_i - z_g)``, and the new tasks are
-    ``(1 - pull[i]) z_i + pull[i] center``. Nothing is measured.
+    ``(1 - pull[i]) z_i + pull[i] center``. Distances and residual come from the Gram matrix.
 
     Attributes
     ----------

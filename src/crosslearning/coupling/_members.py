@@ -87,7 +87,7 @@ class Coupling:
 
 @dataclass(frozen=True, eq=False)
 class Projection(Coupling):
-    """The tasks and the centre after a projection or a proximal step, and its :class:`Coupling`.
+    """The tasks and the centre after a projection or a proximal step; a :class:`Coupling`.
 
     Attributes
     ----------

@@ -22,9 +22,7 @@ SAFETY = 1e-2  # the solver aims below the requested tolerance
 _ROUNDING = 1e-14  # pull of a task exactly on its bound, by rounding
 _LIGHT = 1e-2  # a lighter centre is approached through heavier ones
 _NO_PULL = 1e-12  # if all pulls are below this, a free centre is not unique
-_FIRST_WEIGHT = 1e-2
-_LAST_WEIGHT = 1e-8
-_MAX_ROUNDS = 60
+_FIRST_WEIGHT, _LAST_WEIGHT, _MAX_ROUNDS = 1e-2, 1e-8, 60  # of the method of multipliers
 
 
 class CenterPoint(NamedTuple):
@@ -63,7 +61,7 @@ class CenterFunction:
 
     @property
     def total_weight(self) -> float:
-        """A bound on the curvature."""
+        """Weight of the centre plus one per task, a bound on the curvature."""
         return self.weight + len(self.points)
 
     def at(self, center: Array) -> CenterPoint:
@@ -225,9 +223,8 @@ def nearest_to_mean(function: CenterFunction, tol: float, max_iter: int) -> Mini
     for _ in range(_MAX_ROUNDS):
         shifted = replace(function, tether=Tether(radii - shift), weight=weight)
         point, n_iter = minimise(shifted, center, tol, max_iter)
-        total_iter += n_iter
-        center, distance = point.center, point.distance
-        new_shift = np.maximum(distance - radii + shift, 0.0)
+        center, total_iter = point.center, total_iter + n_iter
+        new_shift = np.maximum(point.distance - radii + shift, 0.0)
         previous, gap = gap, float(np.abs(new_shift - shift).max())
         if gap <= tol:
             break

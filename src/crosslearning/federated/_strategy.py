@@ -195,9 +195,16 @@ class CrossLearning(FedAvg):
         return self._state.vectors(arrays[0])
 
     def _personal(self, alike: Iterable[Message], grid: Grid) -> list[Message]:
-        """Give each message the content for its task; omit nodes that do not report one."""
+        """Ask new nodes for their tasks, and give each message the content for its own."""
         nodes = {message.metadata.dst_node_id: message for message in alike}
-        self._ask_tasks([node for node in nodes if node not in self._tasks], grid)
+        new = [node for node in nodes if node not in self._tasks]
+        queries = [Message(RecordDict(), node, MessageType.QUERY) for node in new]
+        for reply in grid.send_and_receive(queries, timeout=self._timeout) if new else ():
+            node = reply.metadata.src_node_id
+            if reply.has_error():
+                log.warning("Node %d did not report its task: %s", node, reply.error.reason)
+            else:
+                self._tasks[node] = str(reply.content["client"]["task"])
         personal = []
         for node, message in nodes.items():
             if node not in self._tasks:
@@ -207,16 +214,6 @@ class CrossLearning(FedAvg):
             content = {"arrays": self.arrays(self._tasks[node]), "config": config}
             personal.append(Message(RecordDict(content), node, message.metadata.message_type))
         return personal
-
-    def _ask_tasks(self, new: list[int], grid: Grid) -> None:
-        """Ask new nodes for their task."""
-        queries = [Message(RecordDict(), node, MessageType.QUERY) for node in new]
-        for reply in grid.send_and_receive(queries, timeout=self._timeout) if new else ():
-            node = reply.metadata.src_node_id
-            if reply.has_error():
-                log.warning("Node %d did not report its task: %s", node, reply.error.reason)
-            else:
-                self._tasks[node] = str(reply.content["client"]["task"])
 
 
 class ServerState:

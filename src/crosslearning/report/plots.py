@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
 from html import escape
 from importlib.resources import files
 from importlib.util import find_spec
@@ -96,15 +95,10 @@ def plot(figure: Figure) -> Plot:
     title = {"text": figure.caption, "subtitle": figure.key, "anchor": "start", "offset": 20}
     title |= {"fontSize": 13, "color": INK, "subtitleColor": SOFT}
     chart = json.dumps({**figure.spec, **size, "title": title, "config": config})
-    return Plot(json.loads(re.sub(r"var\(--([\w-]+)\)", lambda name: _colours()[name[1]], chart)))
-
-
-@cache
-def _colours() -> dict[str, str]:
-    """Colours of the style sheet by name; the first of each, which is for light pages."""
     sheet = files("crosslearning.report").joinpath("templates", "style.css").read_text()
-    pairs = re.findall(r"--([\w-]+): (#\w+);", sheet)
-    return dict(reversed(pairs))
+    # The first colour of each name, which is for light pages.
+    colours = dict(reversed(re.findall(r"--([\w-]+): (#\w+);", sheet)))
+    return Plot(json.loads(re.sub(r"var\(--([\w-]+)\)", lambda name: colours[name[1]], chart)))
 
 
 def export(figure: Figure, folder: Path, formats: Iterable[str]) -> list[Path]:
