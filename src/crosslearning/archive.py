@@ -1,9 +1,6 @@
 """Values as files that cannot run code: archives of arrays, and records as JSON."""
 
-from __future__ import annotations
-
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
@@ -18,7 +15,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 import numpy as np
 import pandas as pd
 
-from crosslearning.files import replacing
+from crosslearning.files import AnyPath, replacing
 
 __all__ = ["decode", "encode", "from_json", "read_archive", "to_json", "write_archive"]
 
@@ -28,13 +25,10 @@ _LARGE = 2**23  # bytes; compressing more takes long and saves little
 _PLAIN = (str, bool, int, float, type(None))
 
 
-def write_archive(
-    path: str | os.PathLike[str], kind: str, content: Any, classes: tuple[type, ...] = ()
-) -> None:
-    """Write values atomically to a file.
+def write_archive(path: AnyPath, kind: str, content: Any, classes: tuple[type, ...] = ()) -> None:
+    """Write numbers, strings, dates, arrays, lists, tuples, dicts and records of `classes`.
 
-    `kind` says what it is, such as "table model"; :func:`read_archive` refuses any other. `content`
-    may hold numbers, strings, dates, arrays, lists, tuples and dicts, and records of `classes`.
+    `kind` says what it is, such as "table model"; :func:`read_archive` refuses any other.
     """
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     try:
@@ -45,13 +39,13 @@ def write_archive(
         ) from error
     header = {"format": _FORMAT, "kind": kind, "content": encoded}
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    large = sum(array.nbytes for array in arrays.values()) > _LARGE
+    write: Any = np.savez if large else np.savez_compressed
     with replacing(Path(path)) as temporary, temporary.open("wb") as file:
-        large = sum(array.nbytes for array in arrays.values()) > _LARGE
-        write: Any = np.savez if large else np.savez_compressed
         write(file, **arrays)
 
 
-def read_archive(path: str | os.PathLike[str], kind: str, classes: tuple[type, ...] = ()) -> Any:
+def read_archive(path: AnyPath, kind: str, classes: tuple[type, ...] = ()) -> Any:
     """Read what :func:`write_archive` wrote; refuse a file with any other content."""
     with Path(path).open("rb") as file:
         try:
@@ -89,18 +83,14 @@ def encode(
         return {"array": f"array{len(arrays) - 1}"}
     if isinstance(value, np.ndarray) and set(map(type, value)) <= {str, int}:
         return {"objects": value.tolist()}  # labels, of which there may be very many
-    tag, parts = _parts(value, classes)
-    return {tag: [encode(part, arrays, classes, array) for part in parts]}
-
-
-def _parts(value: Any, classes: tuple[type, ...]) -> tuple[str, list[Any]]:
     kind = type(value)
     if kind in classes:
-        return kind.__name__, [getattr(value, field.name) for field in fields(kind)]
-    if kind in _TAGGED:
-        tag, parts, _ = _TAGGED[kind]
-        return tag, parts(value)
-    raise TypeError(f"A {kind.__module__}.{kind.__name__} cannot be saved.")
+        tag, parts = kind.__name__, [getattr(value, field.name) for field in fields(kind)]
+    elif kind in _TAGGED:
+        tag, parts = _TAGGED[kind][0], _TAGGED[kind][1](value)
+    else:
+        raise TypeError(f"A {kind.__module__}.{kind.__name__} cannot be saved.")
+    return {tag: [encode(part, arrays, classes, array) for part in parts]}
 
 
 def decode(value: Any, arrays: Mapping[str, Any], classes: tuple[type, ...] = ()) -> Any:
@@ -143,10 +133,9 @@ _BUILDERS = {tag: build for tag, _, build in _TAGGED.values()}
 def to_json(value: Any, *, digits: int = 10, infinity: bool = False) -> Any:
     """Turn a record, or anything that records hold, into what JSON has.
 
-    An enum becomes its name in lower case, and what is unknown a string. Numbers are rounded to so
-    many significant digits, which keeps files small. NaN becomes null, and so does infinity, unless
-    it is to be kept as "inf". A field is omitted while it has its default. An underscore at the end
-    of a field's name, which avoids a keyword, is dropped.
+    An enum becomes its name in lower case, and what is unknown a string. Numbers have at most so
+    many significant digits. NaN becomes null, and so does infinity, unless it is to be kept as
+    "inf". Fields that have their default are omitted, and underscores that end names dropped.
 
     >>> to_json({"epsilon": np.array([0.1 + 0.2, np.inf]), 7: None}, infinity=True)
     {'epsilon': [0.3, 'inf'], '7': None}
@@ -171,17 +160,15 @@ def to_json(value: Any, *, digits: int = 10, infinity: bool = False) -> Any:
 
 
 def from_json(cls: type[T], data: Any) -> T:
-    """Build a record of a class from what `to_json` returned.
+    """Build a record of a class from what `to_json` returned, its numbers and texts as they are.
 
-    Fields that are missing raise a `TypeError`, and unknown ones a `KeyError`; numbers and texts
-    are taken as they are.
+    Fields that are missing raise a `TypeError`, and unknown ones a `KeyError`.
     """
     record: T = _read(cls, data)
     return record
 
 
 def _read(kind: Any, value: Any) -> Any:
-    """Read a value of a type."""
     origin, args = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):  # of a type and None
         (kind,) = set(args) - {NoneType}

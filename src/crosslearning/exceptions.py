@@ -1,7 +1,5 @@
 """Warning classes; import them where they are raised, since importing scikit-learn is slow."""
 
-from __future__ import annotations
-
 from sklearn import exceptions
 
 __all__ = ["ConvergenceWarning", "ResolutionWarning"]

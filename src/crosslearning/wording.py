@@ -1,12 +1,7 @@
 """How messages list things."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from itertools import islice
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 __all__ = ["listed"]
 

@@ -17,8 +17,9 @@ from tests.support.tinted_squares import TintedSquares
 @pytest.fixture
 def few_epochs(monkeypatch):
     """Pictures of fewer pixels, a part of them, and one epoch."""
-    settings = {"image_size": 16, "epochs": 1, "epsilons": (0.0, 0.3, inf), "train_fraction": 0.2}
+    settings = {"image_size": 16, "epochs": 1, "train_fraction": 0.2}
     monkeypatch.setattr("crosslearning.cli.demo._SETTINGS", settings)
+    monkeypatch.setattr("crosslearning.cli.demo._RADII", (0.0, 0.3, inf))
 
 
 @pytest.fixture

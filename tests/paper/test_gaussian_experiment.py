@@ -85,7 +85,7 @@ def test_same_seed_same_files(tmp_path):
 )
 def test_draw_reads_only_the_files(config, tmp_path, monkeypatch):
     run(config, tmp_path)
-    monkeypatch.setattr(experiment, "_compute", None)
+    monkeypatch.setattr(experiment, "gaussian", None)
     png, pdf = draw(tmp_path)
     assert png.read_bytes().startswith(b"\x89PNG")
     assert pdf.read_bytes().startswith(b"%PDF")

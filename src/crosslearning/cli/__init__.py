@@ -1,7 +1,5 @@
 """The command line: parses arguments and prints; computes nothing."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The command ``crosslearning``, its part ``report``, and how it reports errors."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

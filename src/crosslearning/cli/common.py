@@ -1,7 +1,5 @@
 """Options, completion, progress and warnings of several commands."""
 
-from __future__ import annotations
-
 import inspect
 import tomllib
 import warnings
@@ -21,14 +19,7 @@ FIT_OPTIONS = {option.metadata["flag"] or option.name: option for option in fiel
 _NAME = 16  # characters of a name that a narrow table keeps in a line
 
 
-class Format(StrEnum):
-    """Formats of figures."""
-
-    PNG = "png"
-    SVG = "svg"
-    PDF = "pdf"
-
-
+Format = StrEnum("Format", ["PNG", "SVG", "PDF"])
 Formats = Annotated[
     list[Format] | None,
     typer.Option(
@@ -54,10 +45,8 @@ def writing(place: Path, option: str = " with --out", *, kind: str = "folder") -
     try:
         yield
     except OSError as error:
-        reason = error.strerror or error
-        raise OSError(
-            f"Cannot write to {place}: {reason}. Choose another {kind}{option}."
-        ) from error
+        reason = f"Cannot write to {place}: {error.strerror or error}."
+        raise OSError(f"{reason} Choose another {kind}{option}.") from error
 
 
 def with_options(
@@ -96,14 +85,12 @@ def fit_parameter(flag: str, option: Field[Any]) -> inspect.Parameter:
     if _is_list(option):
         kind, default = list[str] | None, MISSING if default is MISSING else None
     names = (f"--{flag.replace('_', '-')}",) if kind is bool else ()
-    complete = one_of(*about["choices"])
+    typed = typer.Option(*names, help=about["help"], autocompletion=one_of(*about["choices"]))
     return inspect.Parameter(
         flag,
         inspect.Parameter.KEYWORD_ONLY,
         default=inspect.Parameter.empty if default is MISSING else default,
-        annotation=Annotated[
-            kind, typer.Option(*names, help=about["help"], autocompletion=complete)
-        ],
+        annotation=Annotated[kind, typed],
     )
 
 
@@ -119,10 +106,8 @@ def options_from_file(context: typer.Context, path: Path | None) -> Path | None:
     values = {name.replace("-", "_"): value for name, value in content.items()}
     flags = [(flag, option.name) for option in context.command.params for flag in option.opts]
     names = {flag[2:].replace("-", "_"): name for flag, name in flags if flag.startswith("--")}
-    if unknown := sorted(set(values) - (names.keys() - {"config"})):
-        raise ValueError(
-            f"{path} must hold options of the command; {unknown[0]!r} is not one. See --help."
-        )
+    if odd := sorted(set(values) - (names.keys() - {"config"})):
+        raise ValueError(f"{path} must hold options of fit; {odd[0]!r} is not one. See --help.")
     for name in values.keys() & FIT_OPTIONS.keys():
         values[name] = checked(FIT_OPTIONS[name], values[name])
     context.default_map = {names[name]: value for name, value in values.items()}
@@ -155,9 +140,8 @@ def spinner(*, show: bool) -> Iterator[Callable[..., None]]:
         step = progress.add_task("", total=None)
 
         def say(text: str, done: float | None = None, total: float = 1.0) -> None:
-            progress.update(
-                step, description=text, completed=done, total=None if done is None else total
-            )
+            end = None if done is None else total
+            progress.update(step, description=text, completed=done, total=end)
 
         yield say
 
@@ -171,7 +155,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     rows, console = list(rows), Console(highlight=False, markup=False)  # names may have brackets
     titles = [max(map(cell_len, title.split("\n"))) for title in columns]
     cells = [max(map(cell_len, texts)) for texts in zip(*rows, strict=True)] or titles
-    widths = [max(pair) for pair in zip(titles, cells, strict=True)]
+    widths = list(map(max, titles, cells))
     least = [min(widths[0], _NAME), *cells[1:]]
     gap = 3 if sum(widths) + 3 * (len(widths) - 1) <= console.width else 2
     room = console.width - gap * (len(widths) - 1)
@@ -181,9 +165,9 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     # Lines that are too long can still be read, unlike numbers that are broken or cut off.
     console.width = max(console.width, sum(widths) + gap * (len(widths) - 1))
     table = Table(box=None, pad_edge=False, padding=(0, 0, 0, gap))
-    for number, (title, width) in enumerate(zip(columns, widths, strict=True)):
+    for number, title in enumerate(columns):
         justify: Literal["left", "right"] = "right" if number else "left"
-        table.add_column(title, justify=justify, width=width, overflow="fold")
+        table.add_column(title, justify=justify, width=widths[number], overflow="fold")
     for row in rows:
         table.add_row(*row)
     console.print(table)

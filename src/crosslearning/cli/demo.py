@@ -15,12 +15,9 @@ from crosslearning.extras import require
 Say = Callable[..., None]
 data_app = typer.Typer()
 
-_SETTINGS: dict[str, Any] = {
-    "image_size": 32,
-    "epochs": 8,
-    "train_fraction": 0.5,
-    "epsilons": (0.0, 0.3, 1.0, float("inf")),
-}
+_NAMES = "hsb82", "ames", "pictures32"
+_RADII = 0.0, 0.3, 1.0, float("inf")
+_SETTINGS: dict[str, Any] = {"image_size": 32, "epochs": 8, "train_fraction": 0.5}
 
 
 def demo(
@@ -82,19 +79,15 @@ def _pictures(folder: Path, seed: int, say: Say) -> str:
     from crosslearning.datasets import load_pictures32
     from crosslearning.images import TrainingSettings, train
 
-    settings = TrainingSettings(**_SETTINGS, seeds=(seed,))
-    options = " ".join(
-        f"--{'epsilon' if name == 'epsilons' else name.replace('_', '-')} {value:g}"
-        for name, values in _SETTINGS.items()
-        for value in (values if isinstance(values, tuple) else (values,))
-    )
+    options = [f"--{name.replace('_', '-')} {value:g}" for name, value in _SETTINGS.items()]
+    options += [f"--epsilon {radius:g}" for radius in _RADII]
     results = train(
         load_pictures32(),
         folder,
-        settings,
+        TrainingSettings(**_SETTINGS, epsilons=_RADII, seeds=(seed,)),
         name="pictures32",
         progress=lambda now: say(*step(now)),
-        command=f"crosslearning train pictures32 {options} --seed {seed}",
+        command=f"crosslearning train pictures32 {' '.join(options)} --seed {seed}",
     )
     named = {row["method"]: f"{100 * row['test']['mean']:.0f}" for row in results["comparison"]}
     return (
@@ -143,10 +136,7 @@ def list_(as_json: AsJson = False) -> None:
 )
 def export(
     name: Annotated[
-        str,
-        typer.Argument(
-            help="hsb82, ames or pictures32.", autocompletion=one_of("hsb82", "ames", "pictures32")
-        ),
+        str, typer.Argument(help="hsb82, ames or pictures32.", autocompletion=one_of(*_NAMES))
     ],
     folder: Annotated[Path, typer.Argument(help="New folder for the files and their notices.")],
     file_format: Annotated[

@@ -1,7 +1,5 @@
 """The command ``crosslearning fit``: read a table, fit it, save the model, write the report."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys
@@ -90,7 +88,7 @@ def _stem(table: str) -> str:
 
 def _fitted(
     table: str, holdout: str | None, scheduler: str | None, values: dict[str, Any], say: Any
-) -> TableModel:
+) -> "TableModel":
     """Fit a table in memory, or in chunks if it is large or on the workers of a scheduler."""
     from crosslearning import tables
     from crosslearning.frames.reading import is_large

@@ -1,7 +1,5 @@
 """What the command ``crosslearning fit`` prints."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 
@@ -39,17 +37,14 @@ def print_fit(fitted: TableModel, folder: Path, page: Path) -> None:
         typer.echo(findings.beyond_linear)
     model = findings.chosen_model
     parts = ", ".join(f"{part.label} {part.weight:.0%}" for part in model.parts)
-    listed = f"{folder / 'coefficients.csv'}, of the model: {findings.described_model}"
+    coefficients = f"{folder / 'coefficients.csv'}, of the model: {findings.described_model}"
     if fitted.coefficients is None:
-        listed = "not written: there are more than a million"
+        coefficients = "not written: there are more than a million"
     typer.echo()
-    for name, text in (
-        ("Model", f"{model.label}: {parts}" if len(model.parts) > 1 else model.label),
-        ("Coefficients", listed),
-        ("Report", page),
-        ("Predict", f"crosslearning predict {shlex.quote(str(folder))} TABLE"),
-    ):
-        print_fact(name, text, width=12)
+    print_fact("Model", f"{model.label}: {parts}" if len(model.parts) > 1 else model.label, 12)
+    print_fact("Coefficients", coefficients, 12)
+    print_fact("Report", page, 12)
+    print_fact("Predict", f"crosslearning predict {shlex.quote(str(folder))} TABLE", 12)
 
 
 def _print_models(findings: Findings) -> None:
@@ -93,24 +88,19 @@ def _print_differences(findings: Findings) -> None:
 
 def _print_center(findings: Findings) -> None:
     """Print the coefficients of the centre that are farthest from 0 in standard errors."""
-    if findings.center is None:
+    if (center := findings.center) is None:
         return
-    rows = [row for row in findings.center.coefficients if row.feature != "(intercept)"]
+    rows = [row for row in center.coefficients if row.feature != "(intercept)"]
     rows.sort(key=lambda row: -abs(row.estimate or 0.0) / (row.std_error or 1.0))
     omitted = rows[_COEFFICIENTS:]
     titles = "coefficients of\nthe centre", "\nestimate", "standard\nerror", "95 %\ninterval"
-    cells = [
-        (
-            row.feature if row.class_ is None else f"{row.feature}, {row.class_}",
-            number(row.estimate),
-            number(row.std_error, 2),
-            interval(row.low, row.high),
-            *(number(sd, 3) for sd, *_ in row.between),
-        )
-        for row in findings.center.coefficients
-        if row not in omitted
-    ]
-    print_table([*titles, *(f"sd by\n{level}" for level in findings.center.levels)], cells)
+    cells = []
+    for row in center.coefficients:
+        if row not in omitted:
+            name = row.feature if row.class_ is None else f"{row.feature}, {row.class_}"
+            mean = number(row.estimate), number(row.std_error, 2), interval(row.low, row.high)
+            cells.append((name, *mean, *(number(sd, 3) for sd, *_ in row.between)))
+    print_table([*titles, *(f"sd by\n{level}" for level in center.levels)], cells)
     if omitted:
         typer.echo(f"({len(omitted):,} that are closer to 0 are in the report)")
     typer.echo()

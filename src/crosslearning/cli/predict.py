@@ -119,19 +119,15 @@ def _predict_table(folder: Path, tables: list[str], coverage: float | None, out:
         )
     if len(tables) > 1:
         raise ValueError(f"Only one table can be predicted at a time; got {len(tables)}.")
-    source, coverage = tables[0], 0.9 if coverage is None else coverage
-    target = sys.stdout.buffer if out == "-" else out
+    coverage = 0.9 if coverage is None else coverage
+    source, target = tables[0], sys.stdout.buffer if out == "-" else out
     if source != "-" and is_large(source):
         with _until_closed():
             return predict_files(model, source, target, coverage=coverage)
         raise typer.Exit
     refuse_overwriting(target, tables)
-    return predict_table(
-        model,
-        sys.stdin.buffer if source == "-" else source,
-        coverage=coverage,
-        verbatim=separator_of(target) is not None,
-    )
+    rows, verbatim = sys.stdin.buffer if source == "-" else source, separator_of(target) is not None
+    return predict_table(model, rows, coverage=coverage, verbatim=verbatim)
 
 
 def _write(table: Any, out: str) -> None:
@@ -215,10 +211,10 @@ def _remarks(predicted: Predicted) -> Iterator[str]:
         rows_with = "row with" if rows == 1 else "rows with"
         yield f"{rows:,} {rows_with} values outside the range of the fit: {named}"
     if late := predicted.untested:
+        have = "row has" if late.rows == 1 else "rows have"
         yield (
-            f"{late.rows:,} {'row has' if late.rows == 1 else 'rows have'} a {late.column} after "
-            f"{late.until}, farther ahead than was tested: errors may be larger, and intervals too "
-            "narrow"
+            f"{late.rows:,} {have} a {late.column} after {late.until}, farther ahead than was "
+            "tested: errors may be larger, and intervals too narrow"
         )
     if predicted.unread:
         yield f"Values that are not numbers count as missing: {_counted(predicted.unread)}"
@@ -231,10 +227,8 @@ def _remarks(predicted: Predicted) -> Iterator[str]:
 
 def _counted(counts: Counter[Any]) -> str:
     """Name what is most frequent, with its number of rows."""
-    names = (
-        f"{'no label' if name is None else name} ({rows:,})" for name, rows in counts.most_common()
-    )
-    return listed(names, 5)
+    frequent = counts.most_common()
+    return listed((f"{'no label' if name is None else name} ({n:,})" for name, n in frequent), 5)
 
 
 def export(

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from crosslearning.coupling._checks import check_center, check_problem, check_vectors
 from crosslearning.tether import Array, Flags, Reals, Tether
 
-_BLOCK = 1 << 18  # elements of a temporary that stays in the cache
+BLOCK = 1 << 18  # elements of a temporary that stays in the second-level cache
 _NARROWEST = 256  # narrower products are slow
 
 
@@ -25,8 +25,7 @@ class Certificate:
         Largest excess of a distance over its radius; net force on the centre per unit of weight;
         and largest distance of a task from its optimum, given the candidate's centre.
     distances, taut : array of shape (n_tasks,)
-        Distances of the candidate's tasks to its centre (not relative), and whether their bounds
-        are active.
+        Distances of the tasks to the centre (not relative), and whether their bounds are active.
     rounding : float
         Residual that rounding to the dtype alone may cause.
     """
@@ -65,9 +64,9 @@ def certificate(
     Parameters
     ----------
     candidate_thetas, candidate_center : array of shape (n_tasks, n_parameters), (n_parameters,)
-        Tasks and centre of the candidate.
+        The candidate.
     thetas, tether, center, center_weight
-        The problem, as given to :func:`prox`.
+        The problem, as in :func:`prox`.
 
     Examples
     --------
@@ -95,8 +94,8 @@ def certify(
 ) -> Certificate:
     """Certify checked arrays; `base` is the given centre, or the mean of the tasks (weight 0)."""
     initial, wanted, final, size = np.zeros((4, len(z)))
-    blocks = list(column_blocks(z.shape[1], block_width(len(z))))
-    for b in blocks:
+    columns = list(blocks(z.shape[1], block_width(len(z))))
+    for b in columns:
         c = candidate_center[b].astype(np.float64)
         initial += _squares(z[:, b] - base[b].astype(np.float64))
         wanted += _squares(z[:, b] - c)
@@ -105,7 +104,7 @@ def certify(
     wanted, final = np.sqrt(wanted), np.sqrt(final)
     pull = tether.pull(wanted)
     force, misplaced = 0.0, np.zeros(len(z))
-    for b in blocks:
+    for b in columns:
         c = candidate_center[b].astype(np.float64)
         difference = z[:, b] - c
         net = weight * (c - base[b]) - pull @ difference
@@ -129,9 +128,9 @@ def _squares(rows: Reals) -> Array:
 
 def block_width(n_rows: int) -> int:
     """Return how many columns of `n_rows` rows fit in a temporary."""
-    return max(_NARROWEST, _BLOCK // n_rows)
+    return max(_NARROWEST, BLOCK // n_rows)
 
 
-def column_blocks(n_columns: int, width: int) -> Iterator[slice]:
-    """Divide columns into blocks of this width."""
-    return (slice(start, min(start + width, n_columns)) for start in range(0, n_columns, width))
+def blocks(n: int, width: int) -> Iterator[slice]:
+    """Divide rows or columns into blocks of this width."""
+    return (slice(start, min(start + width, n)) for start in range(0, n, width))

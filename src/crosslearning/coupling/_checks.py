@@ -1,7 +1,5 @@
 """Validation of user input; private functions trust their arguments."""
 
-from __future__ import annotations
-
 import reprlib
 from numbers import Real
 
@@ -124,9 +122,7 @@ def check_start(start: ArrayLike | None, n_tasks: int) -> Array | None:
 def check_stopping(tol: float, max_iter: int) -> None:
     """Check the tolerance and the iteration limit."""
     if not is_positive(tol):
-        raise ValueError(
-            f"`tol` must be a positive finite number; got {tol!r}. The default suits most uses."
-        )
+        raise ValueError(f"`tol` must be a positive finite number; got {tol!r}. Try the default.")
     if not is_positive(max_iter) or max_iter != int(max_iter):
         raise ValueError(f"`max_iter` must be a whole number of at least 1; got {max_iter!r}.")
 
@@ -153,8 +149,5 @@ def _refuse_rows(bad: Flags, name: str, row: str, what: str) -> None:
         return
     if row == "centre":
         raise ValueError(f"`{name}` has {what}.")
-    index = np.flatnonzero(bad)
-    rows = f"{row}s" if len(index) > 1 else row
-    raise ValueError(
-        f"`{name}` has {what} in {rows} {listed(index.tolist())}. Fix or drop the {rows}."
-    )
+    rows, which = f"{row}s" if bad.sum() > 1 else row, listed(np.flatnonzero(bad).tolist())
+    raise ValueError(f"`{name}` has {what} in {rows} {which}. Fix or drop the {rows}.")

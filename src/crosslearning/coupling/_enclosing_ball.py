@@ -17,14 +17,14 @@ def smallest_enclosing_ball(points: ArrayLike) -> tuple[Array, float]:
     """Return the centre and radius of the smallest ball that contains all points.
 
     The points are rows of shape (n_points, n_dimensions). For ε of at least the radius, tasks at
-    these points are independent. Projections with a growing radius identify the points that support
-    the ball; an active-set method over their convex combinations then makes the result exact.
+    these points are independent.
 
     Examples
     --------
     >>> smallest_enclosing_ball([[0.0, 0.0], [6.0, 0.0], [3.0, 1.0]])
     (array([3., 0.]), 3.0)
     """
+    # Projections find the points that support the ball; an active-set method makes it exact.
     array = check_vectors(points, "points", "point").astype(np.float64)
     base = array.mean(axis=0)
     array -= base
@@ -33,15 +33,13 @@ def smallest_enclosing_ball(points: ArrayLike) -> tuple[Array, float]:
     if array.shape[1] == 1:
         center = 0.5 * (array.min(axis=0) + array.max(axis=0))
         return base + scale * center, scale * float(np.abs(array - center).max())
-    basis = None
-    if array.shape[1] > array.shape[0]:
+    wide = array.shape[1] > array.shape[0]
+    if wide:
         basis, triangle = np.linalg.qr(array.T)
         array = triangle.T
     center = _supported_center(array, _near_optimal_weights(array))
     radius = float(np.linalg.norm(array - center, axis=1).max())
-    if basis is not None:
-        center = basis @ center
-    return base + scale * center, scale * radius
+    return base + scale * (basis @ center if wide else center), scale * radius
 
 
 def _near_optimal_weights(points: Array) -> Array:
@@ -64,9 +62,8 @@ def _near_optimal_weights(points: Array) -> Array:
 def _supported_center(points: Array, weights: Array) -> Array:
     """Active-set method: the centre is a convex combination of the points it is farthest from.
 
-    Starts from as many points as determine a ball, drops those with no weight, adds the farthest
-    point outside the ball, and ends when there is none; each round increases the radius that the
-    support alone demands.
+    Starts from as many points as determine a ball, drops those with no weight, and adds the
+    farthest point outside until there is none; each round increases the radius of the support.
     """
     support = np.argsort(-weights)[: min(points.shape[1] + 1, np.count_nonzero(weights))]
     weights = weights[support] / weights[support].sum()

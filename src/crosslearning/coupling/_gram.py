@@ -57,15 +57,13 @@ class Request(NamedTuple):
 class GramProjection(Coupling):
     """The result of :func:`prox_gram`: two numbers per task, with which the caller moves the tasks.
 
-    With the differences u_i = z_i - z_g, the new centre is ``z_g + Σ weights[i] u_i`` and the new
-    tasks are ``(1 - pull[i]) z_i + pull[i] center``. Distances and residual are computed from the
-    Gram matrix. See :class:`Coupling` for the other attributes.
+    The new centre is ``z_g + Σ weights[i] (z_i - z_g)``, and the new tasks are
+    ``(1 - pull[i]) z_i + pull[i] center``. Distances and residual come from the Gram matrix.
 
     Attributes
     ----------
     weights, wanted : array of shape (n_tasks,)
-        Coefficients of the centre in terms of the differences, and distances of the original tasks
-        to the new centre.
+        Coefficients of the centre, and distances of the original tasks to the new centre.
     """
 
     weights: Array
@@ -96,10 +94,8 @@ def prox_gram(
     center_weight : float, default=1
         Weight of the given centre z_g. 0 makes the centre free; z_g may then be any point in the
         affine hull of the tasks, preferably their mean.
-    start : array of shape (n_tasks,), optional
-        Initial pulls, such as those of a similar step.
-    tol, max_iter : float, default=1e-10, and int, default=100
-        Largest relative residual, and largest number of Newton steps.
+    start, tol, max_iter
+        As in :func:`project`.
 
     Examples
     --------
@@ -139,8 +135,7 @@ def solve_gram(
         )
     factor = _factor(K / scale**2)
     origin = factor.mean(axis=0) if weight == 0 else 0.0
-    points = factor - origin if weight == 0 else factor
-    function = CenterFunction(points, tether.scaled(length=scale), weight)
+    function = CenterFunction(factor - origin, tether.scaled(length=scale), weight)
     point, n_iter = solve(function, start, tol, max_iter)
     residual = point.gradient_norm / function.total_weight
     wanted = point.distance * scale
@@ -163,15 +158,11 @@ def _factor(K: Array) -> Array:
     # grows only if K was summed in lower precision.
     jitter = _SMALLEST_JITTER
     while jitter < _LARGEST_JITTER:
-        shifted = K.copy()
-        shifted.ravel()[:: len(K) + 1] += jitter
         try:
-            return np.asarray(np.linalg.cholesky(shifted), dtype=np.float64)
+            return np.asarray(np.linalg.cholesky(K + jitter * np.eye(len(K))), dtype=np.float64)
         except np.linalg.LinAlgError:
             jitter *= 10.0
-    raise ValueError(
-        "`gram` must be positive semidefinite. Compute it as U @ U.T from the differences U."
-    )
+    raise ValueError("`gram` must be positive semidefinite. Compute U @ U.T from differences U.")
 
 
 def couple(
@@ -186,8 +177,8 @@ def couple(
 ) -> tuple[Coupling, ...]:
     """Take the proximal step of a tether for members that can compute their Gram matrix.
 
-    Every group of members is coupled independently. A task that is NaN or infinite raises a
-    ValueError, and nothing is moved.
+    Every group of members is coupled independently, and has one result. A task that is NaN or
+    infinite raises a ValueError, and nothing is moved.
 
     Parameters
     ----------
@@ -202,19 +193,13 @@ def couple(
     tol, max_iter
         Largest relative residual, and largest number of Newton steps.
     tell_resolution : bool, default=True
-        Whether to warn if the radius is below the resolution of the dtype (see the status).
-
-    Returns
-    -------
-    tuple of Coupling
-        One per group.
+        Whether to warn if the radius is below the resolution of the dtype.
 
     Warns
     -----
-    ResolutionWarning
-        If the radius is too small for the dtype, so that rounding moved a task off it.
     ConvergenceWarning
-        If the solver did not reach its tolerance.
+        If the solver did not reach its tolerance; a `ResolutionWarning` if rounding moved a task
+        off its radius.
     """
     n_groups, n_tasks = len(members.groups), len(members.tasks)
     tethers = [tether] * n_groups if isinstance(tether, Tether) else list(tether)
@@ -238,11 +223,10 @@ def couple_checked(
     measured = members.storage().blurs(distances)
     if measured:
         distances = members.distances()
-    scales = np.sqrt(squares.max(axis=1))
     results = []
     for group, (step, stored) in enumerate(zip(steps, distances, strict=True)):
-        tether = requests[group].tether
-        excess = float((stored - tether.epsilon).max()) / (float(scales[group]) or 1.0)
+        tether, scale = requests[group].tether, math.sqrt(squares[group].max()) or 1.0
+        excess = float((stored - tether.epsilon).max()) / scale
         coupling = Coupling(
             pull=step.pull,
             active=step.active,
@@ -305,7 +289,8 @@ def subgradient_iterates(
         raise ValueError(f"`step` must be positive; got {step!r}. 1 is a cautious choice.")
     radius = np.broadcast_to(check_tether(Tether(epsilon), len(K)).epsilon, len(K))
     bound = np.where(np.isfinite(radius), radius, 0.0) ** 2 / unit
-    pull = np.zeros(len(K)) if (checked := check_start(start, len(K))) is None else checked
+    checked = check_start(start, len(K))
+    pull = np.zeros(len(K)) if checked is None else checked
     mu = pull / np.maximum(1.0 - pull, np.finfo(np.float64).eps)
     mu[np.isinf(radius)] = 0.0
     for k in count():
@@ -318,14 +303,13 @@ def subgradient_iterates(
         mu = np.maximum(mu + step / (k + 1) * subgradient, 0.0)
 
 
-def subgradient_pulls(
-    gram: Array, tether: Tether, weight: float, start: Array | None, tol: float, max_iter: int
-) -> tuple[Array, int, bool]:
+def subgradient_pulls(gram: Array, request: Request) -> tuple[Array, int, bool]:
     """Run Algorithm 2 until |⟨∂, μ⟩| ≤ δ; return pulls, iterations and success."""
+    tether, weight, start, tol, max_iter = request
     iterates = subgradient_iterates(gram, tether.epsilon, center_weight=weight, start=start)
     for k, (pull, subgradient) in enumerate(islice(iterates, max_iter + 1)):
         mu = pull / (1.0 - pull)
-        gap = abs(float(mu[mu > 0] @ subgradient[mu > 0]))
+        gap = abs(float(mu[mu > 0] @ subgradient[mu > 0]))  # others may be 0 times infinity
         # The paper's rule alone holds at μ = 0 even if that is infeasible.
         if gap <= tol and subgradient.max() <= tol:
             return pull, k, True

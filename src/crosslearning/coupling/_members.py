@@ -23,10 +23,6 @@ _OFF = 0.01  # fraction of the radius by which rounding may change a distance si
 _DOUBLE = float(np.finfo(np.float64).eps)
 # Of the package, and of its decorators that are context managers.
 _INSIDE = (str(Path(__file__).parents[1]), str(contextlib.__file__))
-_REMEDY = (
-    "Nothing was moved. Start from finite parameters; in training, lower the learning rate or "
-    "clip the gradients."
-)
 
 
 class Status(Enum):
@@ -65,11 +61,11 @@ class Coupling:
     active, distances : array of shape (n_tasks,)
         Whether the bound is active, and distances to the centre after the move.
     measured : bool
-        Whether the distances were measured on the stored parameters, as is done if rounding could
-        change their fourth digit; otherwise they are those of the exact solution.
+        Whether the distances are those of the stored parameters, measured if rounding could change
+        their fourth digit, or those of the exact solution.
     kkt_residual : float
-        Residual of the optimality conditions, or the largest excess over a radius if that is
-        larger; relative to the largest distance before the move.
+        Residual of the optimality conditions, or the largest excess over a radius if larger;
+        relative to the largest distance before the move.
     n_iter, status : int, Status
         Number of iterations, and how the solver ended; ``status.value`` is a sentence.
     """
@@ -91,15 +87,12 @@ class Coupling:
 
 @dataclass(frozen=True, eq=False)
 class Projection(Coupling):
-    """The tasks and the centre after a projection or a proximal step.
-
-    Distances and residual are those of the returned arrays. See :class:`Coupling` for the other
-    attributes.
+    """The tasks and the centre after a projection or a proximal step; a :class:`Coupling`.
 
     Attributes
     ----------
     thetas, center : array of shape (n_tasks, n_parameters), (n_parameters,)
-        Tasks and centre, in the dtype of the input.
+        Tasks and centre, in the dtype of the input. Distances and residual are theirs.
     """
 
     thetas: Reals
@@ -117,19 +110,16 @@ class Members(Protocol):
     @property
     def tasks(self) -> Sequence[str]:
         """Names of the tasks in messages, such as "task 'art'"."""
-        ...
 
     @property
     def groups(self) -> Sequence[str]:
         """Names of the groups in messages, such as "block 'head'", or "" for none."""
-        ...
 
     def gram(self) -> Array:
         """Inner products of the differences z_i - z_g, of shape (n_groups, n_tasks, n_tasks).
 
         Subtract first, then multiply, and sum in float64.
         """
-        ...
 
     def move(self, pull: Array, weights: Array) -> None:
         """Set θ_g = z_g + Σ weights_i (z_i - z_g), then θ_i = z_i + pull_i (θ_g - z_i).
@@ -137,19 +127,15 @@ class Members(Protocol):
         Both have shape (n_groups, n_tasks). A pull of 0 leaves a task exactly as it is; a pull of 1
         makes it a copy of the centre.
         """
-        ...
 
     def distances(self) -> Array:
         """Distances to the centre, as stored, of shape (n_groups, n_tasks)."""
-        ...
 
     def storage(self) -> Storage:
         """Precision with which the parameters are stored."""
-        ...
 
     def culprits(self) -> tuple[list[str], str]:
         """Names of tasks and centres that are NaN or infinite, and a hint where to look, or ""."""
-        ...
 
 
 class Storage(NamedTuple):
@@ -179,14 +165,7 @@ class Storage(NamedTuple):
 
     @property
     def resolved_radius(self) -> Array:
-        """Smallest radius that can be met to within 1 %, of shape (n_groups,).
-
-        Examples
-        --------
-        >>> storage = Storage(["float32"], 2**-23 * np.ones(1), np.array([24.0]), np.array([10**6]))
-        >>> f"{storage.resolved_radius[0]:.0e}"
-        '7e-06'
-        """
+        """Smallest radius that can be met to within 1 %, of shape (n_groups,)."""
         return _RESOLVED * self.rounding
 
     def blurs(self, distances: Array) -> bool:
@@ -202,11 +181,8 @@ def exact_combination(weights: Array, eps: float) -> Array:
     # A sum that is off by a rounding error would rescale the centre in every step. Rounding the
     # coefficients to a grid changes them slightly, and that only multiplies differences.
     grid = 2.0 * eps
-    combination = np.empty(len(weights) + 1)
-    rounded = combination[:-1]
-    np.multiply(np.rint(weights / grid), grid, out=rounded)
-    combination[-1] = 1.0 - rounded.sum()
-    return combination
+    rounded = np.rint(weights / grid) * grid
+    return np.append(rounded, 1.0 - rounded.sum())
 
 
 def status_as_stored(
@@ -219,9 +195,9 @@ def status_as_stored(
     if status is not Status.CONVERGED or not (beyond or short.any()):
         return status
     storage = members.storage()
-    coarse = storage.eps[group] > _DOUBLE
-    unresolved = coarse & np.any(short & (epsilon < storage.resolved_radius[group]))
-    return Status.UNRESOLVED if beyond or unresolved else status
+    below = short & (epsilon < storage.resolved_radius[group])
+    unresolved = beyond or (storage.eps[group] > _DOUBLE and below.any())
+    return Status.UNRESOLVED if unresolved else status
 
 
 def refuse_not_finite(squares: Array, members: Members) -> None:
@@ -229,18 +205,16 @@ def refuse_not_finite(squares: Array, members: Members) -> None:
     if np.isfinite(squares).all():
         return
     culprits, where = members.culprits()
-    if culprits:
-        raise ValueError(
-            f"The parameters of {listed(culprits)} are NaN or infinite{where and f'; {where}'}. "
-            f"{_REMEDY}"
-        )
-    far = [
-        members.tasks[task] + (members.groups[group] and f" in {members.groups[group]}")
-        for group, task in np.argwhere(~np.isfinite(squares))
-    ]
+    problem = f"NaN or infinite{where and f'; {where}'}"
+    if not culprits:
+        problem = "so far from the centre that squared distances overflow"
+        culprits = [
+            members.tasks[task] + (members.groups[group] and f" in {members.groups[group]}")
+            for group, task in np.argwhere(~np.isfinite(squares))
+        ]
     raise ValueError(
-        f"The parameters of {listed(far)} are so far from the centre that squared distances "
-        f"overflow. {_REMEDY}"
+        f"The parameters of {listed(culprits)} are {problem}. Nothing was moved. Start from finite "
+        "parameters; in training, lower the learning rate or clip the gradients."
     )
 
 
@@ -267,11 +241,11 @@ def warn_unless_resolved(coupling: Coupling, tether: Tether, members: Members, g
     off = np.abs(coupling.distances - radii)
     worst = int(np.argmax(np.where(coupling.active | (coupling.distances > radii), off, 0.0)))
     storage, name = members.storage(), members.groups[group]
-    place = f" of {name}" if name else ""
     warnings.warn(
-        f"`epsilon` = {radii[worst]:.3g}{place} is below what {storage.dtypes[group]} resolves for "
-        f"parameters of norm {storage.norms[group]:.3g}: after rounding, "
-        f"{members.tasks[worst]} is at distance {coupling.distances[worst]:.3g} from the centre. "
+        f"`epsilon` = {radii[worst]:.3g}{name and f' of {name}'} is below what "
+        f"{storage.dtypes[group]} resolves for parameters of norm {storage.norms[group]:.3g}: "
+        f"after rounding, {members.tasks[worst]} is at distance {coupling.distances[worst]:.3g} "
+        "from the centre. "
         f"Use float64 or a larger `epsilon`, of at least {storage.resolved_radius[group]:.1g}.",
         ResolutionWarning,
         stacklevel=level_of_caller(),

@@ -1,19 +1,18 @@
 """The coupling as a function of the centre, and its minimum, given or free, by Newton's method."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
+from crosslearning.coupling._certificate import BLOCK, blocks
 from crosslearning.tether import Array, Tether
 
 _EPS = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
-_BLOCK = 1 << 18  # elements of a temporary block; stays within the second-level cache
 _DENSE = 512  # up to this dimension a dense factorisation beats conjugate gradients
 _CHEAP = 64  # up to this dimension one more step costs next to nothing
 _DIAMETER = 2.0  # all points are within 1 of the origin
@@ -23,9 +22,7 @@ SAFETY = 1e-2  # the solver aims below the requested tolerance
 _ROUNDING = 1e-14  # pull of a task exactly on its bound, by rounding
 _LIGHT = 1e-2  # a lighter centre is approached through heavier ones
 _NO_PULL = 1e-12  # if all pulls are below this, a free centre is not unique
-_FIRST_WEIGHT = 1e-2
-_LAST_WEIGHT = 1e-8
-_MAX_ROUNDS = 60
+_FIRST_WEIGHT, _LAST_WEIGHT, _MAX_ROUNDS = 1e-2, 1e-8, 60  # of the method of multipliers
 
 
 class CenterPoint(NamedTuple):
@@ -41,6 +38,9 @@ class CenterPoint(NamedTuple):
     gradient: Array
     gradient_norm: float
     gradient_error: float
+
+
+Minimum = tuple[CenterPoint, int]  # with the number of iterations
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,13 +105,10 @@ class CenterFunction:
     def _blocks(self) -> list[slice]:
         """Divide the rows into blocks, to keep temporaries small."""
         n, m = self.points.shape
-        step = max(1, _BLOCK // m)
-        return [slice(i, i + step) for i in range(0, n, step)]
+        return list(blocks(n, max(1, BLOCK // m)))
 
 
-def minimise(
-    function: CenterFunction, start: Array, tol: float, max_iter: int
-) -> tuple[CenterPoint, int]:
+def minimise(function: CenterFunction, start: Array, tol: float, max_iter: int) -> Minimum:
     """Minimise by Newton steps with backtracking, to `tol` or until rounding stops progress."""
     point = function.at(start)
     for n_iter in range(max_iter):
@@ -148,12 +145,9 @@ def _direction(function: CenterFunction, point: CenterPoint) -> Array:
 
 def _conjugate_gradients(function: CenterFunction, point: CenterPoint) -> Array:
     """Return an inexact Newton direction, accurate enough for superlinear convergence."""
-    x = np.zeros_like(point.center)
-    residual = -point.gradient
-    p = residual.copy()
+    x, residual, p = np.zeros_like(point.center), -point.gradient, -point.gradient
     square = residual @ residual
-    forcing = min(0.1, (point.gradient_norm / function.total_weight) ** 0.5)
-    goal = square * forcing**2
+    goal = square * min(0.1, (point.gradient_norm / function.total_weight) ** 0.5) ** 2
     for _ in range(len(x)):
         product = function.hessian_product(point, p)
         curvature = p @ product
@@ -169,30 +163,25 @@ def _conjugate_gradients(function: CenterFunction, point: CenterPoint) -> Array:
     return x if x.any() else -point.gradient * (_DIAMETER / point.gradient_norm)
 
 
-def _line_search(
-    function: CenterFunction, point: CenterPoint, direction: Array
-) -> CenterPoint | None:
+def _line_search(function: CenterFunction, at: CenterPoint, direction: Array) -> CenterPoint | None:
     """Return the first of the halved steps that decreases the value, or None."""
-    slope = float(point.gradient @ direction)
+    slope = float(at.gradient @ direction)
     if not slope < 0:
         return None
-    significant = -slope > point.value_error
-    step = 1.0
+    significant, step = -slope > at.value_error, 1.0
     while step > _SMALLEST_STEP:
-        further = function.at(point.center + step * direction)
-        if significant and further.value <= point.value + _DECREASE * step * slope:
+        further = function.at(at.center + step * direction)
+        if significant and further.value <= at.value + _DECREASE * step * slope:
             return further
         # Close to the minimum values are equal up to rounding; compare gradients.
-        level = further.value <= point.value + point.value_error
-        if level and further.gradient_norm < 0.5 * point.gradient_norm:
+        level = further.value <= at.value + at.value_error
+        if level and further.gradient_norm < 0.5 * at.gradient_norm:
             return further
         step *= 0.5
     return None
 
 
-def solve(
-    function: CenterFunction, start: Array | None, tol: float, max_iter: int
-) -> tuple[CenterPoint, int]:
+def solve(function: CenterFunction, start: Array | None, tol: float, max_iter: int) -> Minimum:
     """Minimise over the centre, from the origin or from the pulls of a previous step."""
     points = function.points
     at_origin = function.tether._law(np.sqrt(np.vecdot(points, points))).pull
@@ -200,9 +189,11 @@ def solve(
         origin = function.at(np.zeros(points.shape[1]))
         return origin._replace(pull=np.zeros(len(points))), 0
     goal = SAFETY * tol
-    center, n_iter = _first_center(function, at_origin if start is None else start), 0
-    for weight in _ever_lighter(function.weight):
-        heavier = function if weight == function.weight else replace(function, weight=weight)
+    pull = at_origin if start is None else start
+    total = function.weight + float(pull.sum())
+    center = pull @ points / total if total > 0 else np.zeros(points.shape[1])
+    n_iter = 0
+    for heavier in _ever_lighter(function):
         point, n_steps = minimise(heavier, center, goal, max(1, max_iter - n_iter))
         center, n_iter = point.center, n_iter + n_steps
     if function.weight == 0 and function.tether.is_ball and point.pull.max() < _NO_PULL:
@@ -212,22 +203,16 @@ def solve(
     return point, n_iter
 
 
-def _ever_lighter(weight: float) -> list[float]:
-    """Weights that decrease to a small one, with which alone Newton steps would zigzag."""
-    if not 0 < weight < _LIGHT:
-        return [weight]
-    return [float(w) for w in np.geomspace(1.0, weight, 1 + int(np.ceil(-np.log10(weight))))]
+def _ever_lighter(function: CenterFunction) -> Iterator[CenterFunction]:
+    """Decrease the weight of the centre to a small one, at which Newton steps would zigzag."""
+    if 0 < function.weight < _LIGHT:
+        n_steps = int(np.ceil(-np.log10(function.weight)))
+        for weight in np.geomspace(1.0, function.weight, 1 + n_steps)[:-1]:
+            yield replace(function, weight=float(weight))
+    yield function
 
 
-def _first_center(function: CenterFunction, pull: Array) -> Array:
-    """Return the weighted mean for given pulls."""
-    total = function.weight + float(pull.sum())
-    return pull @ function.points / total if total > 0 else np.zeros(function.points.shape[1])
-
-
-def nearest_to_mean(
-    function: CenterFunction, tol: float, max_iter: int
-) -> tuple[CenterPoint, int] | None:
+def nearest_to_mean(function: CenterFunction, tol: float, max_iter: int) -> Minimum | None:
     """Project the mean (the origin) onto the intersection of the balls; None if it is empty."""
     # Method of multipliers: each round minimises a function of the centre with a small weight on
     # the mean and radii shortened by the current forces.
@@ -238,9 +223,8 @@ def nearest_to_mean(
     for _ in range(_MAX_ROUNDS):
         shifted = replace(function, tether=Tether(radii - shift), weight=weight)
         point, n_iter = minimise(shifted, center, tol, max_iter)
-        total_iter += n_iter
-        center, distance = point.center, point.distance
-        new_shift = np.maximum(distance - radii + shift, 0.0)
+        center, total_iter = point.center, total_iter + n_iter
+        new_shift = np.maximum(point.distance - radii + shift, 0.0)
         previous, gap = gap, float(np.abs(new_shift - shift).max())
         if gap <= tol:
             break
@@ -256,10 +240,7 @@ def nearest_to_mean(
 
 
 def nearest_center(points: Array, epsilon: float | Array, anchor: Array, fallback: Array) -> Array:
-    """Return the point nearest an anchor that is within the radius of every task.
-
-    The tasks are the rows of `points`; `fallback` is returned if there is no such point.
-    """
+    """Return the point nearest an anchor that is within the radius of every row, or `fallback`."""
     if len(anchor) == 1:  # an interval
         radii = np.asarray(epsilon)[..., np.newaxis]
         low, high = (points - radii).max(axis=0), (points + radii).min(axis=0)

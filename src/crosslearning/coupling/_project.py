@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from crosslearning.coupling._certificate import Certificate, block_width, certify, column_blocks
+from crosslearning.coupling._certificate import Certificate, block_width, blocks, certify
 from crosslearning.coupling._checks import check_problem, is_positive
 from crosslearning.coupling._gram import GramProjection, Request, solve_gram, subgradient_pulls
 from crosslearning.coupling._members import (
@@ -56,8 +56,8 @@ def project(
     Parameters
     ----------
     thetas : array of shape (n_tasks, n_parameters)
-        The tasks :math:`z_i`. float32 and float64 keep their dtype, integers become float64; the
-        problem is solved in float64.
+        The tasks :math:`z_i`. float32 and float64 keep their dtype, but the problem is solved in
+        float64.
     epsilon : float or array of shape (n_tasks,)
         Radius, one for all tasks or one per task. 0 gives the weighted mean.
     center : array of shape (n_parameters,), optional
@@ -79,8 +79,7 @@ def project(
     Warns
     -----
     ConvergenceWarning
-        If the tolerance was not reached, or if ε is below the resolution of the dtype. The result
-        is still returned, with its ``status``.
+        If the tolerance was not reached, or ε is below the resolution of the dtype; see ``status``.
 
     Examples
     --------
@@ -125,12 +124,10 @@ def prox(
 
     Parameters
     ----------
-    thetas : array of shape (n_tasks, n_parameters)
-        The tasks :math:`z_i`, as in :func:`project`.
+    thetas, center, center_weight, start, tol, max_iter
+        As in :func:`project`.
     tether : Tether
         The law :math:`h`.
-    center, center_weight, start, tol, max_iter
-        As in :func:`project`.
     step_size : float, default=1
         :math:`\eta`, the learning rate of the preceding gradient step. It scales spring and tension
         but not the radius.
@@ -173,7 +170,7 @@ def _algorithm_2(members: ArrayMembers, request: Request) -> Coupling:
         )
     gram = members.gram()
     refuse_not_finite(np.diagonal(gram, axis1=1, axis2=2), members)
-    pull, n_iter, done = subgradient_pulls(gram[0], *request)
+    pull, n_iter, done = subgradient_pulls(gram[0], request)
     members.move(pull[np.newaxis], (pull / (request.weight + pull.sum()))[np.newaxis])
     result = measured(members, pull, n_iter, request)
     return replace(result, status=Status.CONVERGED if done else Status.MAX_ITER)
@@ -201,7 +198,7 @@ class ArrayMembers:
         wide = min(_up(block_width(n)), _up(n_columns))
         room = np.zeros((n + 1, wide))
         with np.errstate(over="ignore", invalid="ignore"):  # detected in the result
-            for block in column_blocks(n_columns, wide):
+            for block in blocks(n_columns, wide):
                 z = self.z[:, block]
                 here = room[:, : _up(z.shape[1])]
                 here[:, z.shape[1] :] = 0.0
@@ -211,22 +208,18 @@ class ArrayMembers:
 
     def move(self, pull: Array, weights: Array) -> None:
         """Move the centre by a combination of the differences, then the tasks towards it."""
-        shares = exact_combination(weights[0], _EPS)
-
-        def others(block: slice, room: Array) -> None:
-            np.matmul(shares[:-1], self.z[:, block], out=room)
-
-        self._write(pull[0], shares[-1], others)
+        shares, z = exact_combination(weights[0], _EPS), self.z
+        self._write(pull[0], shares[-1], lambda b, out: np.matmul(shares[:-1], z[:, b], out=out))
 
     def place(self, pull: Array, offset: Array) -> None:
         """Move the centre by this offset, then the tasks towards it."""
-        self._write(pull, 1.0, lambda block, room: np.copyto(room, offset[block]))
+        self._write(pull, 1.0, lambda b, out: np.copyto(out, offset[b]))
 
     def _write(self, pull: Array, base_share: float, others: Callable[[slice, Any], None]) -> None:
         """Write a block row by row, and measure each row while it is in the cache."""
         self._squares = np.zeros(len(self.z))
         rooms = np.empty((2, min(_ROW, self.z.shape[1])))
-        for block in column_blocks(self.z.shape[1], _ROW):
+        for block in blocks(self.z.shape[1], _ROW):
             center = self.center[block]
             new, room = rooms[:, : len(center)]
             others(block, new)
@@ -284,11 +277,10 @@ def _upper_gram(rows: Array) -> Array:
 
 def couple_arrays(members: ArrayMembers, request: Request) -> Coupling:
     """Solve in the smaller of the two spaces, write the result, and certify it."""
-    tether, weight, start, tol, max_iter = request
     n_tasks, n_parameters = members.z.shape
     if n_parameters < n_tasks:
-        function, scale = _function_of_parameters(members, tether, weight)
-        point, n_iter = solve(function, start, tol, max_iter)
+        function, scale = _in_parameter_space(members, request)
+        point, n_iter = solve(function, request.start, request.tol, request.max_iter)
         members.place(point.pull, point.center * scale)
         return measured(members, point.pull, n_iter, request)
     gram = members.gram()
@@ -298,25 +290,24 @@ def couple_arrays(members: ArrayMembers, request: Request) -> Coupling:
     members.move(step.pull[np.newaxis], step.weights[np.newaxis])
     scale = float(squares.max()) ** 0.5 or 1.0
     if step.status is Status.CONVERGED and step.wanted.min() >= _VISIBLE * scale:
-        return _judged(
-            members, _proof(members, tether, step, scale), step.pull, step.n_iter, request
-        )
+        proof = _proof(members, request.tether, step, scale)
+        return _judged(members, proof, step.pull, step.n_iter, request)
     result = measured(members, step.pull, step.n_iter, request)
     if result.status in (Status.CONVERGED, Status.UNRESOLVED):
         return result
     # A Gram matrix cannot resolve distances below 1e-8 of the largest one.
-    function, scale = _function_of_parameters(members, tether, weight)
+    function, scale = _in_parameter_space(members, request)
     center = (members.center - members.base.astype(np.float64)) / scale
-    point, n_iter = minimise(function, center, SAFETY * tol, max(1, max_iter - step.n_iter))
+    left = max(1, request.max_iter - step.n_iter)
+    point, n_iter = minimise(function, center, SAFETY * request.tol, left)
     members.place(point.pull, point.center * scale)
     return measured(members, point.pull, step.n_iter + n_iter, request)
 
 
 def measured(members: ArrayMembers, pull: Array, n_iter: int, request: Request) -> Coupling:
     """Certify with a pass over the tasks before and after."""
-    proof = certify(
-        members.thetas, members.center, members.z, request.tether, members.base, request.weight
-    )
+    z, base, tether = members.z, members.base, request.tether
+    proof = certify(members.thetas, members.center, z, tether, base, request.weight)
     return _judged(members, proof, pull, n_iter, request)
 
 
@@ -338,25 +329,21 @@ def _judged(
     )
 
 
-def _proof(
-    members: ArrayMembers, tether: Tether, step: GramProjection, scale: float
-) -> Certificate:
+def _proof(members: ArrayMembers, tether: Tether, step: GramProjection, unit: float) -> Certificate:
     """Certify by comparing the written distances with those that the Gram matrix implies."""
     distances = members.distances()[0]
-    size = float(np.linalg.norm(members.base)) + scale
+    size = float(np.linalg.norm(members.base)) + unit
     return Certificate(
-        infeasibility=max(float((distances - tether.epsilon).max()), 0.0) / scale,
+        infeasibility=max(float((distances - tether.epsilon).max()), 0.0) / unit,
         imbalance=step.kkt_residual,
-        misplacement=float(np.abs(distances - step.distances).max()) / scale,
+        misplacement=float(np.abs(distances - step.distances).max()) / unit,
         distances=distances,
         taut=tether.is_taut(step.wanted),
-        rounding=4.0 * float(np.finfo(members.z.dtype).eps) * size / scale,
+        rounding=4.0 * float(np.finfo(members.z.dtype).eps) * size / unit,
     )
 
 
-def _function_of_parameters(
-    members: ArrayMembers, tether: Tether, weight: float
-) -> tuple[CenterFunction, float]:
+def _in_parameter_space(members: ArrayMembers, request: Request) -> tuple[CenterFunction, float]:
     """Build the function of the centre in parameter space, and its unit, the largest distance."""
     with np.errstate(over="ignore", invalid="ignore"):  # detected in the squares
         points = np.asarray(np.subtract(members.z, members.base, dtype=np.float64))
@@ -364,4 +351,4 @@ def _function_of_parameters(
     refuse_not_finite(squares[np.newaxis], members)
     scale = float(squares.max()) ** 0.5 or 1.0
     points /= scale
-    return CenterFunction(points, tether.scaled(length=scale), weight), scale
+    return CenterFunction(points, request.tether.scaled(length=scale), request.weight), scale

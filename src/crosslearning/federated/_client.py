@@ -1,7 +1,5 @@
 """A Flower ClientApp around a training function."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,7 +8,6 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, 
 from flwr.clientapp import ClientApp
 
 Step = Callable[[torch.nn.Module, dict[str, Any]], Mapping[str, Any] | None]
-
 _STATE = "crosslearning"
 
 
@@ -69,10 +66,11 @@ def client_app(
     @app.train()
     def _train(message: Message, context: Context) -> Message:
         model, metrics = stepped(message, context, train)
-        trained = parameters_of(model)
+        trained, tensors = parameters_of(model), model.state_dict()
         sent = ArrayRecord({name: trained[name] for name in message.content["arrays"]})
         if all(parameter.isfinite().all() for parameter in model.parameters()):
-            context.state[_STATE] = _personal(model, sent)
+            kept = {name: value.cpu() for name, value in tensors.items() if name not in sent}
+            context.state[_STATE] = ArrayRecord(kept)
         return Message(RecordDict({"arrays": sent, "metrics": metrics}), reply_to=message)
 
     if evaluate is not None:
@@ -89,12 +87,6 @@ def _load(model: torch.nn.Module, values: dict[str, torch.Tensor]) -> None:
     if odd := sorted(values.keys() - model.state_dict().keys()):
         raise ValueError(f"The server tethers {odd[0]!r}, which this model does not have.")
     model.load_state_dict(values, strict=False)
-
-
-def _personal(model: torch.nn.Module, tethered: ArrayRecord) -> ArrayRecord:
-    """Return what stays with the client."""
-    tensors = model.state_dict().items()
-    return ArrayRecord({name: value.cpu() for name, value in tensors if name not in tethered})
 
 
 def _task(context: Context) -> str:

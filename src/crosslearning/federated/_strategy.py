@@ -1,10 +1,7 @@
 """A Flower strategy: every client is a task with private data and its own model."""
 
-from __future__ import annotations
-
 import logging
 import math
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -27,6 +24,7 @@ from numpy.typing import NDArray
 
 from crosslearning.coupling import prox
 from crosslearning.coupling._checks import check_center_weight, is_positive
+from crosslearning.files import AnyPath
 from crosslearning.nn._blocks import divide
 from crosslearning.nn._checkpoint import differences
 from crosslearning.nn._files import encode_tether, read_file, write_file
@@ -44,9 +42,9 @@ class CrossLearning(FedAvg):
     """Train a model for every client, all within ε of a common centre.
 
     In each round, clients train their models and send the parameters; the server takes the exact
-    joint step and returns to each client its own. For a client that misses a round, the parameters
-    that it sent last remain part of the joint step. New clients start at the centre. A client that
-    sends NaN, or parameters of another shape, is named in the log and left out.
+    joint step and returns to each client its own. Of a client that misses a round, the step uses
+    what it sent last. New clients start at the centre. A client that sends NaN, or parameters of
+    another shape, is named in the log and left out.
 
     Parameters
     ----------
@@ -56,8 +54,7 @@ class CrossLearning(FedAvg):
     tether : Tether or dict from prefix to Tether, optional
         Alternative to `epsilon`, for a spring or a tension as well.
     center_weight : float, default=1
-        Weight of the current centre in the joint step; with 0 the centre is free. See
-        :class:`~crosslearning.nn.TaskModels`.
+        Weight of the current centre in the joint step; with 0 the centre is free.
     step_size : float, optional
         Learning rate times the number of steps in a round, which scales springs and tensions.
     checkpoint : path, optional
@@ -85,7 +82,7 @@ class CrossLearning(FedAvg):
         tether: Tether | Mapping[str, Tether] | None = None,
         center_weight: float = 1.0,
         step_size: float | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint: AnyPath | None = None,
         **options: Any,
     ) -> None:
         super().__init__(**options)
@@ -112,11 +109,10 @@ class CrossLearning(FedAvg):
         timeout: float = 3600,
         **options: Any,
     ) -> Result:
-        """Run the rounds, or the remaining ones if there is a checkpoint.
+        """Run the rounds, or the remaining ones if there is a checkpoint, as any strategy does.
 
-        Arguments and result are those of any Flower strategy. The centre starts at
-        `initial_arrays`, :func:`parameters_of` a module; `evaluate_fn` receives the centre, which
-        is also ``arrays`` of the result.
+        The centre starts at `initial_arrays`, :func:`parameters_of` a module; `evaluate_fn`
+        receives the centre, which is also ``arrays`` of the result.
         """
         self._state = state = ServerState(initial_arrays, **self._tethers)
         springs = [block.name for block in state.blocks if not block.tether.is_ball]
@@ -167,11 +163,10 @@ class CrossLearning(FedAvg):
                 continue
             try:
                 state.sent[task] = self._received(reply, task in accepted)
+                accepted[task] = reply.content
+                missing.pop(task)
             except ValueError as problem:
                 missing[task] = str(problem)
-                continue
-            accepted[task] = reply.content
-            missing.pop(task)
         state.round += 1
         for task, why in missing.items():
             log.warning("Task %r is missing from round %d: %s", task, state.round, why)
@@ -181,8 +176,8 @@ class CrossLearning(FedAvg):
             state.save(self._checkpoint)
         if not accepted:
             return None, None
-        contents = list(accepted.values())
-        return self.arrays(), self.train_metrics_aggr_fn(contents, self.weighted_by_key)
+        metrics = self.train_metrics_aggr_fn(list(accepted.values()), self.weighted_by_key)
+        return self.arrays(), metrics
 
     def _received(self, reply: Message, again: bool) -> Any:
         """Return the vectors in a reply, or raise ValueError."""
@@ -200,12 +195,18 @@ class CrossLearning(FedAvg):
         return self._state.vectors(arrays[0])
 
     def _personal(self, alike: Iterable[Message], grid: Grid) -> list[Message]:
-        """Give each message the content for its task; omit nodes that do not report one."""
-        alike = list(alike)
-        self._ask_tasks([message.metadata.dst_node_id for message in alike], grid)
+        """Ask new nodes for their tasks, and give each message the content for its own."""
+        nodes = {message.metadata.dst_node_id: message for message in alike}
+        new = [node for node in nodes if node not in self._tasks]
+        queries = [Message(RecordDict(), node, MessageType.QUERY) for node in new]
+        for reply in grid.send_and_receive(queries, timeout=self._timeout) if new else ():
+            node = reply.metadata.src_node_id
+            if reply.has_error():
+                log.warning("Node %d did not report its task: %s", node, reply.error.reason)
+            else:
+                self._tasks[node] = str(reply.content["client"]["task"])
         personal = []
-        for message in alike:
-            node = message.metadata.dst_node_id
+        for node, message in nodes.items():
             if node not in self._tasks:
                 log.warning("Node %d is left out: it did not report its task.", node)
                 continue
@@ -213,17 +214,6 @@ class CrossLearning(FedAvg):
             content = {"arrays": self.arrays(self._tasks[node]), "config": config}
             personal.append(Message(RecordDict(content), node, message.metadata.message_type))
         return personal
-
-    def _ask_tasks(self, nodes: list[int], grid: Grid) -> None:
-        """Ask new nodes for their task."""
-        new = [node for node in nodes if node not in self._tasks]
-        queries = [Message(RecordDict(), node, MessageType.QUERY) for node in new]
-        for reply in grid.send_and_receive(queries, timeout=self._timeout) if new else ():
-            node = reply.metadata.src_node_id
-            if reply.has_error():
-                log.warning("Node %d did not report its task: %s", node, reply.error.reason)
-                continue
-            self._tasks[node] = str(reply.content["client"]["task"])
 
 
 class ServerState:
@@ -255,10 +245,8 @@ class ServerState:
                 raise ValueError(f"{name!r} must be {dtype} {shape}; it is {what}.")
             if not float(np.abs(vector).max(initial=0.0)) < _LARGE:  # or NaN
                 raise ValueError(f"{name!r} is NaN, infinite or beyond {_LARGE:g}.")
-        return [
-            np.concatenate([values[name].ravel() for name in block.parameters])
-            for block in self.blocks
-        ]
+        parts = [[values[name].ravel() for name in block.parameters] for block in self.blocks]
+        return [np.concatenate(part) for part in parts]
 
     def record(self, vectors: Vectors) -> ArrayRecord:
         """Invert :meth:`vectors`."""
@@ -285,29 +273,23 @@ class ServerState:
         distances = np.linalg.norm([step.distances for step in steps], axis=0)
         self.distances = dict(zip(tasks, distances.tolist(), strict=True))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: AnyPath) -> None:
         """Write a file atomically."""
         content = {"round": self.round, "distances": self.distances, "layout": self._described()}
         named = {"center": self.center}
         named |= {f"sent {task}": vectors for task, vectors in self.sent.items()}
         named |= {f"model {task}": vectors for task, vectors in self.models.items()}
-        tensors = {
-            f"{name}/{number}": torch.from_numpy(vector)
-            for name, vectors in named.items()
-            for number, vector in enumerate(vectors)
-        }
-        write_file(path, _KIND, tensors, content)
+        parts = [(f"{name}/{k}", v) for name, vs in named.items() for k, v in enumerate(vs)]
+        write_file(path, _KIND, {name: torch.from_numpy(v) for name, v in parts}, content)
 
-    def resume(self, path: str | os.PathLike[str]) -> None:
+    def resume(self, path: AnyPath) -> None:
         """Resume from a file, if it exists."""
         if not Path(path).exists():
             return
         remedy = "Use another `checkpoint`, or delete the file to start over."
         tensors, content = read_file(path, _KIND, remedy)
-        if odd := differences(content["layout"], self._described()):
-            raise ValueError(
-                f"{os.fspath(path)} belongs to another run: {'; '.join(odd)}. {remedy}"
-            )
+        if odd := "; ".join(differences(content["layout"], self._described())):
+            raise ValueError(f"{path} belongs to another run: {odd}. {remedy}")
 
         def vectors(name: str) -> Vectors:
             return [tensors[f"{name}/{number}"].numpy() for number in range(len(self.blocks))]

@@ -1,7 +1,5 @@
 """Linear models in one round: clients send sums over their rows, and the server adds them up."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable
@@ -25,11 +23,8 @@ _FIELDS = [field.name for field in fields(Cells)]
 def statistics_app(summarise: Callable[[dict[str, Any]], Statistics]) -> ClientApp:
     """Make a client that sends only sums over its rows.
 
-    Parameters
-    ----------
-    summarise : callable
-        ``summarise(settings)`` returns the ``Statistics`` of the client's rows;
-        `settings` is the configuration of the run and the node.
+    ``summarise(settings)`` returns the ``Statistics`` of these rows; `settings` is the
+    configuration of the run and the node.
 
     Examples
     --------

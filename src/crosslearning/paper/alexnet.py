@@ -1,7 +1,5 @@
 """The network of the paper."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from functools import partial
 

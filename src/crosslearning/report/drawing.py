@@ -1,9 +1,4 @@
-"""Building blocks of charts, and their style.
-
-Colours are CSS variables, so that the page's style sheet decides on them, for light and dark.
-"""
-
-from __future__ import annotations
+"""Building blocks of charts, and their style."""
 
 import json
 from collections.abc import Sequence
@@ -14,6 +9,7 @@ import altair as alt
 Records: TypeAlias = "Sequence[dict[str, Any]]"
 Spec: TypeAlias = dict[str, Any]
 
+# The page's style sheet decides on colours, for light and dark.
 INK, SOFT = "var(--ink)", "var(--soft)"
 METHODS = {name: f"var(--{name})" for name in ("pooled", "separate", "cross")}
 CROSS = METHODS["cross"]
@@ -24,8 +20,7 @@ GAINS = {
     "shape": alt.condition("datum.gain > 0", alt.value("circle"), alt.value("triangle-down")),
 }
 
-# Numbers in tooltips: four significant digits, no exponents.
-VALUE, GAIN = ",.4~r", "+,.4~r"
+VALUE, GAIN = ",.4~r", "+,.4~r"  # numbers in tooltips: four significant digits, no exponents
 # Numbers on axes: ten thousands as k, millions as M, billions as B; no comma in years.
 SHORT = (
     "abs(datum.value) >= 1e4 ? replace(format(datum.value, '.4~s'), 'G', 'B') : "
@@ -62,16 +57,12 @@ def chart(values: Records) -> alt.Chart:
 
 
 def spec(description: str, *layers: Any, height: int) -> Spec:
-    """Return the specification of a chart as wide as its place, without the theme Altair adds.
-
-    Its data have no more digits than are shown.
-    """
+    """Return the specification of a chart as wide as its place, without the theme Altair adds."""
     size = {"width": "container", "height": height, "autosize": "fit-x"}
     drawn = alt.layer(*layers) if len(layers) > 1 else layers[0]
-    sized = drawn.properties(**size, description=description)
-    result: Spec = sized.to_dict(validate=False)
+    result: Spec = drawn.properties(**size, description=description).to_dict(validate=False)
     del result["config"]
-    for name, text in result["datasets"].items():
+    for name, text in result["datasets"].items():  # with no more digits than are shown
         rows = json.loads(text, parse_float=lambda number: float(f"{float(number):.7g}"))
         result["datasets"][name] = rows
     return result

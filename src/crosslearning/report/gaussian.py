@@ -1,7 +1,5 @@
 """The chapter on two Gaussian means, with Figure 1 of the paper."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import altair as alt
@@ -11,13 +9,12 @@ from crosslearning.report.drawing import CROSS, INK, SOFT, VALUE, Spec, chart, l
 from crosslearning.report.page import Chapter, Number, Results
 from crosslearning.report.plots import Figure
 
-_KEY = "Line: closed form. Points: simulated."
-
 
 def gaussian(results: Results) -> Chapter:
     """Build the chapter on the error of two means against the allowed gap."""
     content = results.content
     caption = "Mean squared error of each mean (lower is better) by allowed gap"
+    key = "Line: closed form. Points: simulated."
     lowest, at, pooled, separate = (
         number(content[name], 3) for name in ("minimum", "minimum_at", "consensus", "agnostic")
     )
@@ -27,8 +24,7 @@ def gaussian(results: Results) -> Chapter:
             f"If two estimates may differ by at most {at}, each has an error of {lowest}, below "
             f"separate means ({separate}) and one pooled mean ({pooled})."
         )
-    gap = f"the true means are {content['config']['gap']:g} apart"
-    ends = f"{separate} · {pooled}"
+    gap, ends = f"the true means are {content['config']['gap']:g} apart", f"{separate} · {pooled}"
     return Chapter(
         kind="gaussian",
         title="The idea: two means that share",
@@ -40,22 +36,22 @@ def gaussian(results: Results) -> Chapter:
             Number("Error at the extremes", ends, "separate means · one pooled mean"),
         ),
         content=content,
-        details={"curve": Figure("gaussian", caption, error_curve(content), _KEY)},
+        details={"curve": Figure("gaussian", caption, _error_curve(content), key)},
     )
 
 
-def error_curve(content: dict[str, Any]) -> Spec:
+def _error_curve(content: dict[str, Any]) -> Spec:
     """Draw the closed form as a line, the simulation as points and the extremes as levels."""
-    curve, (bottom, top) = content["curve"], _view(content)
+    curve, low, separate = content["curve"], content["minimum"], content["agnostic"]
+    high = min(max(content["consensus"], separate), 2 * separate)  # a larger one would flatten it
+    room = high - low or high
+    top = high + 0.12 * room
     axis = alt.Axis(title="allowed gap between the two means", tickCount=7, grid=False)
     x = alt.X("max_gap:Q", scale=alt.Scale(nice=False), axis=axis)
-    y = alt.Scale(domain=[bottom, top], zero=False, nice=False)
+    y = alt.Scale(domain=[low - 0.22 * room, top], zero=False, nice=False)
     base = chart(curve).encode(x=x)
-    tooltip = tips(
-        max_gap=("allowed gap", ".3~g"),
-        mse=("closed form", VALUE),
-        monte_carlo=("simulated", VALUE),
-    )
+    shown = {"mse": ("closed form", VALUE), "monte_carlo": ("simulated", VALUE)}
+    tooltip = tips(max_gap=("allowed gap", ".3~g"), **shown)
     line = base.mark_line(color=CROSS, strokeWidth=2.5, clip=True)
     dots = base.mark_point(color=INK, size=28, strokeWidth=1, opacity=0.8, clip=True)
     return spec(
@@ -67,14 +63,6 @@ def error_curve(content: dict[str, Any]) -> Spec:
         *_lowest(content["minimum_at"], content["minimum"], curve[-1]["max_gap"]),
         height=300,
     )
-
-
-def _view(content: dict[str, Any]) -> tuple[float, float]:
-    """Choose the range of the vertical axis; a large pooled error would flatten the rest."""
-    low, separate = content["minimum"], content["agnostic"]
-    high = min(max(content["consensus"], separate), 2 * separate)
-    room = high - low or high
-    return low - 0.22 * room, high + 0.12 * room
 
 
 def _levels(content: dict[str, Any], top: float) -> list[alt.Chart]:
@@ -102,10 +90,8 @@ def _truth(gap: float, error: float, end: float) -> list[alt.Chart]:
         return []
     base = chart([{"gap": gap, "error": error}]).encode(x="gap:Q")
     look: Any = {"y": 0, "dy": -4, "align": _side(gap / end), "baseline": "bottom", "color": SOFT}
-    return [
-        base.mark_rule(color=SOFT, strokeDash=[2, 3], y2=0).encode(y="error:Q"),
-        base.mark_text(text=f"true gap {gap:g}", **look),
-    ]
+    rule = base.mark_rule(color=SOFT, strokeDash=[2, 3], y2=0).encode(y="error:Q")
+    return [rule, base.mark_text(text=f"true gap {gap:g}", **look)]
 
 
 def _lowest(place: float, error: float, end: float) -> list[alt.Chart]:

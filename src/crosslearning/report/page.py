@@ -1,14 +1,11 @@
 """The report: chapters from results in one self-contained page."""
 
-from __future__ import annotations
-
 import json
-import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +14,7 @@ import pandas as pd
 
 from crosslearning.archive import from_json
 from crosslearning.extras import require
-from crosslearning.files import default_cache_dir, replacing
+from crosslearning.files import AnyPath, default_cache_dir, replacing
 from crosslearning.report.plots import Figure, export
 from crosslearning.tables.findings import VERSION, Findings
 
@@ -56,9 +53,9 @@ class Chapter:
     numbers: tuple[Number, ...]
     content: Any
     details: dict[str, Any]
-    remarks: list[dict[str, str]] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    remarks: Sequence[dict[str, str]] = ()
+    warnings: Sequence[str] = ()
+    notes: Sequence[str] = ()
 
     def figures(self) -> Iterator[Figure]:
         """Return the figures of the details, alone or in a list."""
@@ -68,31 +65,19 @@ class Chapter:
                     yield one
 
 
-def write(
-    folder: str | os.PathLike[str],
-    *,
-    out: str | os.PathLike[str] | None = None,
-    formats: Iterable[str] = (),
-) -> Path:
+def write(folder: AnyPath, *, out: AnyPath | None = None, formats: Iterable[str] = ()) -> Path:
     """Write a report on the results in a folder as one HTML page that works offline.
-
-    Every results file is a chapter: first those of the folder itself, then those of its subfolders
-    by name, each with ``gaussian.json`` before ``results.json``.
 
     Parameters
     ----------
     folder : path
-        Folder with ``results.json`` or ``gaussian.json``, or with subfolders that have them.
+        Folder with ``gaussian.json`` or ``results.json``, a chapter each; those in its subfolders
+        follow by name.
     out : path, optional
         Page to write, or folder for a page ``report.html``; by default the folder of the results.
     formats : iterable of {"png", "svg", "pdf"}, optional
-        Formats in which to write the charts of the page, too: to the folder ``figures`` beside it,
-        in subfolders named like those of the results.
-
-    Returns
-    -------
-    Path
-        The page.
+        Formats of the charts to write, too: to the folder ``figures`` beside the page, in
+        subfolders named like those of the results.
 
     Examples
     --------
@@ -115,37 +100,29 @@ def write(
     return page
 
 
-def write_findings(findings: Findings, out: str | os.PathLike[str]) -> Path:
+def write_findings(findings: Findings, out: AnyPath) -> Path:
     """Write a report on the findings of a fit that is in memory."""
     require("The report", "altair", "jinja2", "vl_convert")
     return _write([chapter(Results("table", Path(out), findings))], Path(out))
 
 
 def _write(chapters: list[Chapter], page: Path) -> Path:
-    """Write a page to a file, or to ``report.html`` in a folder."""
     page = page / "report.html" if page.is_dir() else page
-    text = _render(chapters)
-    page.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(page) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    _save(_render(chapters), page)
     return page
 
 
-def draw(folder: str | os.PathLike[str], formats: Iterable[str] = ("png", "pdf")) -> list[Path]:
+def _save(text: str, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def draw(folder: AnyPath, formats: Iterable[str] = ("png", "pdf")) -> list[Path]:
     """Draw the paper's figures of the results in a folder, and write them there.
 
-    Parameters
-    ----------
-    folder : path
-        Folder with image results in ``results.json``, or with ``gaussian.json``.
-    formats : iterable of {"png", "pdf", "svg"}, default=("png", "pdf")
-        File formats.
-
-    Returns
-    -------
-    list of Path
-        ``gaussian.png`` and so on; or ``accuracy`` and ``domains``, and ``improvement`` for the
-        paper's experiment.
+    From ``gaussian.json`` these are ``gaussian.png`` and so on; from images' ``results.json``
+    ``accuracy`` and ``domains``, and ``improvement`` for the paper's experiment.
     """
     require("Drawing figures", "altair", "vl_convert")
     folder = Path(folder)
@@ -164,17 +141,13 @@ def chapter(results: Results) -> Chapter:
     from altair.utils.schemapi import debug_mode
 
     kind, content = results.kind, results.content
-    if kind == "table":
-        from crosslearning.report.table import table as build
-    elif kind == "images":
-        from crosslearning.report.images import images as build
-    else:
-        from crosslearning.report.gaussian import gaussian as build
+    build = getattr(import_module(f"crosslearning.report.{kind}"), kind)
     try:
         if kind == "table" and isinstance(content, dict):
             results = results._replace(content=from_json(Findings, content))
         with debug_mode(False):  # to check every chart against the schema takes half of the time
-            return build(results)
+            made: Chapter = build(results)
+            return made
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(
             f"{results.path} does not contain valid {kind} results ({type(error).__name__}: "
@@ -218,23 +191,18 @@ def _anchored(body: str, prefix: str) -> dict[str, Any]:
 
 @cache
 def _bundle() -> str:
-    """Return the JavaScript of the Vega version that Altair targets.
-
-    It is kept in the cache, since bundling takes more time than most fits.
-    """
+    """Return the JavaScript of the Vega version that Altair targets."""
     import altair as alt
     import vl_convert
 
     version = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
     made_by = metadata.version("vl-convert-python")
     stored = default_cache_dir() / f"vega-lite-{version}-by-{made_by}.js"
-    with suppress(OSError):
+    with suppress(OSError):  # a cache, since bundling takes more time than most fits
         return stored.read_text(encoding="utf-8")
     bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", version)
     with suppress(OSError):
-        stored.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(stored) as temporary:
-            temporary.write_text(bundle, encoding="utf-8")
+        _save(bundle, stored)
     return bundle
 
 
@@ -243,13 +211,13 @@ def read(folder: Path) -> list[Results]:
     if not folder.is_dir():
         raise ValueError(f"There is no folder {folder}. Pass the one with the results.")
     below = sorted(path for path in folder.iterdir() if path.is_dir())
-    results_of = [results for place in [folder, *below] for results in _in(place)]
-    if not results_of:
+    everything = [results for place in [folder, *below] for results in _in(place)]
+    if not everything:
         raise ValueError(
             f"{folder} and its subfolders have neither results.json nor gaussian.json. Create "
             "results first, for example with `crosslearning fit` or `crosslearning demo`."
         )
-    return results_of
+    return everything
 
 
 def _in(folder: Path) -> Iterator[Results]:
@@ -273,20 +241,18 @@ def _content(path: Path) -> dict[str, Any]:
     try:
         # NaN is not JSON, and a chart cannot show it.
         content = json.loads(path.read_text(encoding="utf-8"), parse_constant=lambda _: None)
+        if not isinstance(content, dict):
+            raise ValueError(f"it must be a JSON object; got {type(content).__name__}")
     except ValueError as error:
         raise ValueError(f"{path} is damaged: {error}. Create the results again.") from error
-    if not isinstance(content, dict):
-        raise ValueError(
-            f"{path} must be a JSON object; got {type(content).__name__}. Create the results again."
-        )
     return content
 
 
-def _curve(path: Path) -> list[dict[str, float]]:
+def _curve(path: Path) -> list[dict[Hashable, float]]:
     try:
         rows = pd.read_csv(path, dtype=float)
         if not np.isfinite(rows).all(axis=None):  # JSON has no such numbers
             raise ValueError("a value is missing or not a finite number")
     except (ValueError, OSError) as error:
         raise ValueError(f"{path} cannot be read: {error}. Create the results again.") from error
-    return [dict(zip(map(str, rows), values, strict=True)) for values in rows.to_numpy().tolist()]
+    return rows.to_dict("records")

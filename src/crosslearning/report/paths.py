@@ -1,10 +1,7 @@
 """Lines against the radius, on a logarithmic axis with 0 and ∞ at its ends."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
@@ -18,20 +15,13 @@ _OTHERS = [*draw.SERIES[2:], draw.SOFT, draw.INK]  # colours and shapes of basel
 _SHAPES = ["square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-left"]
 
 
-@dataclass(frozen=True)
 class RadiusAxis:
     """Where radii stand: logarithms from `low` to `high`, and `room` beyond for 0 and ∞."""
 
-    low: float
-    high: float
-    room: float
-
-    @classmethod
-    def of(cls, radii: Sequence[float]) -> RadiusAxis:
-        """Return the axis for some radii."""
+    def __init__(self, radii: Sequence[float]) -> None:
         logarithms = [math.log10(radius) for radius in radii if 0 < radius < math.inf] or [0.0]
-        low, high = min(logarithms), max(logarithms)
-        return cls(low, high, max(0.12 * (high - low), 0.1))
+        self.low, self.high = min(logarithms), max(logarithms)
+        self.room = max(0.12 * (self.high - self.low), 0.1)
 
     def place(self, radius: float) -> float:
         """Return where a radius stands."""
@@ -39,7 +29,7 @@ class RadiusAxis:
             return self.low - self.room
         return self.high + self.room if radius == math.inf else math.log10(radius)
 
-    def ticks(self) -> list[float]:
+    def _ticks(self) -> list[float]:
         """Places of round numbers, as many as a phone has room for, with those of 0 and ∞."""
         decades = range(math.floor(self.low), math.ceil(self.high) + 1)
         for digits in ((1, 2, 5), (1, 3), (1,)):
@@ -56,7 +46,7 @@ class RadiusAxis:
         labels += f"datum.value > {self.high + self.room / 2} ? ['∞', 'separate'] : "
         axis = alt.Axis(
             title="radius ε",
-            values=self.ticks(),
+            values=self._ticks(),
             labelExpr=labels + draw.SHORT.replace("datum.value", "pow(10, datum.value)"),
             labelOverlap=False,
             labelFlush=False,
@@ -68,11 +58,9 @@ class RadiusAxis:
 
 def _base(points: draw.Records) -> tuple[RadiusAxis, draw.Records, alt.Chart]:
     """Place points on a common axis."""
-    axis = RadiusAxis.of([float(point["epsilon"]) for point in points])
-    placed = [
-        {**point, "place": axis.place(float(point["epsilon"])), "label": written(point["epsilon"])}
-        for point in points
-    ]
+    radii = [float(point["epsilon"]) for point in points]
+    axis, pairs = RadiusAxis(radii), zip(points, radii, strict=True)
+    placed = [{**point, "place": axis.place(r), "label": written(r)} for point, r in pairs]
     return axis, placed, draw.chart(placed).encode(x=axis.encoding())
 
 
@@ -86,30 +74,22 @@ def accuracy_path(
 ) -> draw.Spec:
     """Draw accuracy against ε, with a band, any choice, levels and baselines to compare with.
 
-    `points` are rows with `epsilon`, `score`, `low` and `high`, `baselines` with `name` and
-    `score`.
+    `points` have `epsilon`, `score`, `low` and `high`, `baselines` have `name` and `score`.
     """
     axis, placed, base = _base(points)
-    banded = points[0]["low"] is not None
-    tooltip = draw.tips(label="ε", score=(_NAME, _FORM))
-    if banded:
+    about, tooltip = f"{_NAME} against the radius ε", draw.tips(label="ε", score=(_NAME, _FORM))
+    layers = _baselines(baselines)
+    if points[0]["low"] is not None:
         tooltip += draw.tips(low=("low", _FORM), high=("high", _FORM))
-    band = base.mark_area(color=draw.CROSS, opacity=0.14).encode(y="low:Q", y2="high:Q")
-    layers = [
-        *_baselines(baselines),
-        *([band] if banded else []),
-        base.mark_line(color=draw.CROSS, strokeWidth=2.5).encode(y=_accuracy()),
-        *([] if chosen is None else _choice(placed, axis.place(chosen), axis)),
-        *_levels(levels, placed),
-        # On top, for the pointer to meet them.
-        base.mark_circle(color=draw.CROSS, opacity=1, size=50).encode(
-            y=_accuracy(), tooltip=tooltip
-        ),
-    ]
-    about = f"{_NAME} against the radius ε"
+        band = base.mark_area(color=draw.CROSS, opacity=0.14)
+        layers.append(band.encode(y="low:Q", y2="high:Q"))
+    layers.append(base.mark_line(color=draw.CROSS, strokeWidth=2.5).encode(y=_accuracy()))
     if chosen is not None:
+        layers += _choice(placed, axis.place(chosen), axis)
         about += f", which was chosen as {written(chosen)}"
-    return draw.spec(about, *layers, height=_HEIGHT)
+    dots = base.mark_circle(color=draw.CROSS, opacity=1, size=50)
+    dots = dots.encode(y=_accuracy(), tooltip=tooltip)  # on top, for the pointer to meet them
+    return draw.spec(about, *layers, *_levels(levels, placed), dots, height=_HEIGHT)
 
 
 def _baselines(rows: draw.Records) -> list[Any]:
@@ -125,10 +105,8 @@ def _baselines(rows: draw.Records) -> list[Any]:
     )
     mark = base.mark_point(filled=True, size=80, opacity=1, clip=False)
     shape = alt.Shape("name:N", scale=alt.Scale(domain=names, range=_SHAPES), legend=legend)
-    return [
-        base.mark_rule(strokeDash=[1, 3], strokeWidth=1.5),
-        mark.encode(x=alt.value("width"), shape=shape),
-    ]
+    rule = base.mark_rule(strokeDash=[1, 3], strokeWidth=1.5)
+    return [rule, mark.encode(x=alt.value("width"), shape=shape)]
 
 
 def _levels(levels: dict[str, float], placed: draw.Records) -> list[alt.Chart]:
@@ -147,19 +125,13 @@ def _choice(placed: draw.Records, place: float, axis: RadiusAxis) -> list[alt.Ch
     left = place > (axis.low + axis.high) / 2
     nearest = min(placed, key=lambda point: abs(point["place"] - place))
     base = draw.chart([{**nearest, "place": place}]).encode(x="place:Q")
+    ring = base.mark_point(shape="circle", size=130, color=draw.INK, strokeWidth=2)
+    look: Any = {"baseline": "bottom", "dy": -3, "y": 0, "fontWeight": "bold"}
+    text = f"chosen: ε = {nearest['label']}"
     return [
         base.mark_rule(color=draw.INK, strokeWidth=1),
-        base.mark_point(shape="circle", size=130, color=draw.INK, strokeWidth=2).encode(
-            y="score:Q"
-        ),
-        base.mark_text(
-            **draw.beside(left=left, gap=-4),
-            baseline="bottom",
-            dy=-3,
-            y=0,
-            text=f"chosen: ε = {nearest['label']}",
-            fontWeight="bold",
-        ),
+        ring.encode(y="score:Q"),
+        base.mark_text(text=text, **draw.beside(left=left, gap=-4), **look),
     ]
 
 
@@ -173,9 +145,8 @@ def accuracy_lines(points: draw.Records) -> draw.Spec:
         tooltip=draw.tips(series=" ", label="ε", score=(_NAME, _FORM)),
     )
     dots = base.mark_point(filled=True, size=60, opacity=1)
-    rings = base.transform_filter(alt.datum.chosen).mark_point(
-        shape="circle", size=220, color=draw.INK, strokeWidth=1.5
-    )
+    ring: Any = {"shape": "circle", "size": 220, "color": draw.INK, "strokeWidth": 1.5}
+    rings = base.transform_filter(alt.datum.chosen).mark_point(**ring)
     about = f"{_NAME} against the radius ε, by domain"
     return draw.spec(about, base.mark_line(strokeWidth=2), dots, rings, height=_HEIGHT)
 
@@ -184,14 +155,12 @@ def parameter_paths(
     epsilons: Sequence[float], tasks: dict[str, Sequence[float]], center: Sequence[float], name: str
 ) -> draw.Spec:
     """Draw a parameter of every task against ε as a thin line, and of the centre as a thick one."""
-    axis = RadiusAxis.of(epsilons)
+    axis = RadiusAxis(epsilons)
     places = [{"place": axis.place(epsilon), "epsilon": written(epsilon)} for epsilon in epsilons]
     y = alt.Y("value:Q", scale=alt.Scale(zero=False), axis=draw.short())
     layers = []
-    for rows, color, width, opacity in [
-        (tasks, draw.CROSS, 1, 0.35),
-        ({"centre": center}, draw.INK, 3, 1),
-    ]:
+    lines = (tasks, draw.CROSS, 1, 0.35), ({"centre": center}, draw.INK, 3, 1)
+    for rows, color, width, opacity in lines:
         points = [
             {"label": label, "value": value, **place}
             for label, values in rows.items()

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
 from html import escape
 from importlib.resources import files
 from importlib.util import find_spec
@@ -46,10 +45,7 @@ class Figure:
 class Plot:
     """A chart: notebooks show it, `save` writes it, and `chart` is Altair's object to change it.
 
-    Attributes
-    ----------
-    spec : dict
-        Its Vega-Lite specification.
+    `spec` is its Vega-Lite specification.
     """
 
     spec: dict[str, Any]
@@ -99,22 +95,17 @@ def plot(figure: Figure) -> Plot:
     title = {"text": figure.caption, "subtitle": figure.key, "anchor": "start", "offset": 20}
     title |= {"fontSize": 13, "color": INK, "subtitleColor": SOFT}
     chart = json.dumps({**figure.spec, **size, "title": title, "config": config})
-    return Plot(json.loads(re.sub(r"var\(--([\w-]+)\)", lambda name: _colours()[name[1]], chart)))
-
-
-@cache
-def _colours() -> dict[str, str]:
-    """Colours of the style sheet by name; the first of each, which is for light pages."""
     sheet = files("crosslearning.report").joinpath("templates", "style.css").read_text()
-    pairs = re.findall(r"--([\w-]+): (#\w+);", sheet)
-    return dict(reversed(pairs))
+    # The first colour of each name, which is for light pages.
+    colours = dict(reversed(re.findall(r"--([\w-]+): (#\w+);", sheet)))
+    return Plot(json.loads(re.sub(r"var\(--([\w-]+)\)", lambda name: colours[name[1]], chart)))
 
 
 def export(figure: Figure, folder: Path, formats: Iterable[str]) -> list[Path]:
     """Write a chart with its caption above, as "png", "pdf" or "svg" files of its name."""
-    chart, paths = plot(figure), [folder / f"{figure.name}.{kind}" for kind in formats]
+    paths = [folder / f"{figure.name}.{kind}" for kind in formats]
     for path in paths:
-        chart.save(path)
+        plot(figure).save(path)
     return paths
 
 
@@ -132,7 +123,7 @@ def comparison(compared: Comparison) -> Plot:
     from crosslearning.report.table import model_errors
 
     summary = compared.summary.sort_values("score", ascending=False)
-    errors = summary["score"].max() <= 0  # scores that are negative errors
+    errors = bool(summary["score"].max() <= 0)  # scores that are negative errors
     rows = [
         {
             "label": method,
@@ -147,9 +138,7 @@ def comparison(compared: Comparison) -> Plot:
     name = "error" if errors else "score"
     key = f"Bars: one standard error of the difference from {compared.subject}."
     caption = f"Mean {name} of every method, on held-out rows"
-    return plot(
-        Figure("comparison", caption, model_errors(rows, name=name, right=bool(errors)), key)
-    )
+    return plot(Figure("comparison", caption, model_errors(rows, name=name, right=errors), key))
 
 
 def path(solutions: CrossPath, coefficient: int | None) -> Plot:
@@ -166,9 +155,8 @@ def path(solutions: CrossPath, coefficient: int | None) -> Plot:
     n, tasks = len(epsilons), len(solutions.tasks)
     values = solutions.coef.reshape(n, tasks, -1)
     if coefficient is not None and coefficient not in range(values.shape[2]):
-        raise ValueError(
-            f"`coefficient` must be a number from 0 to {values.shape[2] - 1}; got {coefficient!r}."
-        )
+        last = values.shape[2] - 1
+        raise ValueError(f"`coefficient` must be a number from 0 to {last}; got {coefficient!r}.")
     if coefficient is None:  # the one that differs most, as a share of its size
         size = np.abs(values[-1]).mean(axis=0)
         coefficient = int((values[-1].std(axis=0) / np.where(size > 0, size, 1.0)).argmax())
@@ -187,15 +175,15 @@ def coefficients(model: Any) -> Plot:
 
     features = [str(name) for name in getattr(model, "feature_names_in_", ())]
     features = features or [f"x{k}" for k in range(model.coef_.shape[-1])]
-    names, count = ["intercept", *features], len(model.tasks_)
-    coef = model.coef_.reshape(count, -1, len(features))
-    tasks = np.dstack([model.intercept_.reshape(count, -1, 1), coef])
+    names, labels = ["intercept", *features], [str(task) for task in model.tasks_]
+    coef = model.coef_.reshape(len(labels), -1, len(features))
+    tasks = np.dstack([model.intercept_.reshape(len(labels), -1, 1), coef])
     middle = model.center_coef_.reshape(coef.shape[1], -1)
-    center = np.column_stack([np.reshape(model.center_intercept_, -1), middle])
-    if len(center) > 1:
+    center = np.column_stack([np.reshape(model.center_intercept_, -1), middle]).ravel().tolist()
+    if len(middle) > 1:
         names = [f"{label}: {name}" for label in model.classes_ for name in names]
-    step, labels = -(-count // _STROKES), [str(task) for task in model.tasks_]
-    rows = zip(names, center.ravel().tolist(), tasks.reshape(count, -1).T.tolist(), strict=True)
+    step = -(-len(labels) // _STROKES)
+    rows = zip(names, center, tasks.reshape(len(labels), -1).T.tolist(), strict=True)
     shown = [Parameter(*row) for row in rows][:_COEFFICIENTS]
     charts = [strips([parameter], labels, step, "task") for parameter in shown]
     some = f" (the first {_COEFFICIENTS} of {len(names)})" if len(names) > _COEFFICIENTS else ""
@@ -205,13 +193,11 @@ def coefficients(model: Any) -> Plot:
 
 def _stacked(charts: list[dict[str, Any]]) -> dict[str, Any]:
     """Put charts below each other, with their data in one place."""
-    data = {name: rows for chart in charts for name, rows in chart["datasets"].items()}
-    common = ("$schema", "autosize", "datasets")
-    parts = [
-        {name: value for name, value in chart.items() if name not in common} | {"width": _NARROW}
-        for chart in charts
-    ]
     whole = {name: charts[0][name] for name in ("$schema", "description")}
+    data = {name: rows for chart in charts for name, rows in chart["datasets"].items()}
+    drop = ("$schema", "autosize", "datasets")
+    parts = [{k: v for k, v in chart.items() if k not in drop} for chart in charts]
+    parts = [{**part, "width": _NARROW} for part in parts]
     return {**whole, "vconcat": parts, "datasets": data}
 
 

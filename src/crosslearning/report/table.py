@@ -1,10 +1,7 @@
 """The chapter on a table: the models that were tried, their predictions, and how tasks differ."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
-from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
@@ -22,7 +19,6 @@ from crosslearning.tables.findings import Findings, ModelScore
 _COLUMNS = 20  # whose differences are drawn
 _LINE = 28  # letters of a name of a model
 _FAR = 4  # times the median distance from the best; models beyond would compress the axis
-_COLOURS = {**draw.METHODS, "levels": draw.SOFT}
 _HEIGHT = 280
 _UNIT = alt.Scale(domain=[0, 1], nice=False)
 
@@ -30,7 +26,9 @@ _UNIT = alt.Scale(domain=[0, 1], nice=False)
 def table(results: Results) -> Chapter:
     """Build the chapter on which model to use, who gains, and how tasks differ."""
     findings: Findings = results.content
-    size, chosen, command = findings.size, findings.chosen_model, _predict(results.path.parent)
+    size, chosen, folder, command = findings.size, findings.chosen_model, results.path.parent, None
+    if (folder / "model.npz").is_file():
+        command = f"crosslearning predict {shlex.quote(str(folder))} new.csv"
     remarks = [to_json(remark) for remark in findings.remarks]
     if findings.beyond_linear:
         remarks.insert(0, {"lead": "Beyond linear models", "text": findings.beyond_linear})
@@ -51,7 +49,7 @@ def table(results: Results) -> Chapter:
         content=findings,
         details={
             "models": models(findings),
-            "checks": checks(findings),
+            "checks": list(checks(findings)),
             "differences": differences(findings),
             "coefficients": coefficients(findings),
             "effects": effects(findings),
@@ -59,13 +57,6 @@ def table(results: Results) -> Chapter:
             "predict": command and f"{command} --out predicted.csv",
         },
     )
-
-
-def _predict(folder: Path) -> str | None:
-    """Return the command that predicts with the model in a folder, if it has one."""
-    if not (folder / "model.npz").is_file():
-        return None
-    return f"crosslearning predict {shlex.quote(str(folder))} new.csv"
 
 
 def _error(findings: Findings) -> Number:
@@ -111,29 +102,20 @@ def _placed(row: dict[str, Any], far: bool, right: bool) -> dict[str, Any]:
     at, error, text = row["score"] or 0.0, row["difference_error"] or 0.0, number(row["score"])
     if far:
         text = f"{text} →" if right else f"← {text}"
-    return {
-        **row,
-        "lines": "\n".join(wrap(row["label"], _LINE)),
-        "far": far,
-        "at": at,
-        "low": max(at - error, min(at, 0.0)),
-        "high": at + error,
-        "text": " · ".join([text, *_remark(row)]),
-    }
-
-
-def _remark(row: dict[str, Any]) -> Iterator[str]:
     if row["chosen"]:
-        yield "chosen"
+        text += " · chosen"
     if not row.get("kept", True):
-        yield "no bound"
+        text += " · no bound"
+    lines = "\n".join(wrap(row["label"], _LINE))
+    ends = {"low": max(at - error, min(at, 0.0)), "high": at + error}
+    return {**row, "lines": lines, "far": far, "at": at, **ends, "text": text}
 
 
 def model_errors(tried: draw.Records, *, name: str, right: bool = True) -> draw.Spec:
     """Draw the error of each model, with a bar of one standard error of the difference.
 
     Rows have `label`, `kind`, `chosen`, `score`, `difference`, `difference_error` and perhaps
-    `seconds`, in the order to show. Those far behind are at the edge, on the `right` or the left.
+    `seconds` and `kept`. Those far behind are at the edge, on the `right` or the left.
     """
     behind = [row["difference"] for row in tried if row["difference"] > 0] or [0.0]
     limit = _FAR * behind[len(behind) // 2]
@@ -143,11 +125,10 @@ def model_errors(tried: draw.Records, *, name: str, right: bool = True) -> draw.
     start, end = min(row["low"] for row in near), max(row["high"] for row in near)
     room = (end - start) or abs(end) or 1.0  # on the right for the text
     scale = alt.Scale(domain=[start - 0.06 * room, end + 0.5 * room], nice=False, zero=False)
-    colours = alt.Scale(domain=list(_COLOURS), range=list(_COLOURS.values()))
+    colours = alt.Scale(domain=[*draw.METHODS, "levels"], range=[*draw.METHODS.values(), draw.SOFT])
+    lines: Any = {"labelExpr": "split(datum.label, '\\n')", "labelLimit": 190, "labelFontSize": 12}
     base = draw.chart(models).encode(
-        y=draw.names(
-            "lines", labelExpr="split(datum.label, '\\n')", labelLimit=190, labelFontSize=12
-        ),
+        y=draw.names("lines", **lines),
         x=alt.X("at:Q", scale=scale, axis=draw.short(orient="top", grid=False)),
         color=alt.Color("kind:N", scale=colours, legend=None),
         tooltip=draw.tips(
@@ -163,13 +144,12 @@ def model_errors(tried: draw.Records, *, name: str, right: bool = True) -> draw.
     shape = alt.condition("datum.kind == 'levels'", alt.value("cross"), alt.value("circle"))
     dot: Any = {"filled": True, "size": 90, "opacity": 1}
     ring = drawn.transform_filter(alt.datum.chosen).mark_point(size=240, strokeWidth=2)
-    text = drawn.mark_text(align="left", dx=10)
     layers = [
         chosen.mark_rule(color=draw.INK, strokeDash=[3, 3]),
         drawn.mark_rule(strokeWidth=3, opacity=0.45).encode(x="low:Q", x2="high:Q"),
         drawn.mark_point(**dot).encode(shape=shape),
         ring.encode(color=ink),
-        text.encode(x="high:Q", text="text:N", color=ink),
+        drawn.mark_text(align="left", dx=10).encode(x="high:Q", text="text:N", color=ink),
     ]
     if len(near) < len(models):
         far = base.transform_filter(alt.datum.far).encode(x=alt.value("width" if right else 0))
@@ -207,24 +187,21 @@ def differences(findings: Findings) -> Figure | None:
             columns="columns",
         ),
     )
-    bar = base.mark_rule(color=draw.CROSS, strokeWidth=4, opacity=0.4).encode(
-        x="low:Q", x2="high:Q"
-    )
+    bar = base.mark_rule(color=draw.CROSS, strokeWidth=4, opacity=0.4)
     dots = base.mark_point(filled=True, size=90, opacity=1, color=draw.CROSS)
     about = f"Standard deviation between {findings.task} models, of the level and of each effect"
     caption = f"Standard deviation between tasks, in units of {unit}"
-    return Figure("differences", caption, draw.spec(about, bar, dots, height=28 * len(rows)))
+    layers = bar.encode(x="low:Q", x2="high:Q"), dots
+    return Figure("differences", caption, draw.spec(about, *layers, height=28 * len(rows)))
 
 
-def checks(findings: Findings) -> list[Figure]:
+def checks(findings: Findings) -> Iterator[Figure]:
     """Draw predictions, intervals and probabilities against what was so."""
-    figures = []
     if findings.predicted:
-        figures.append(_predicted(findings))
+        yield _predicted(findings)
     if reliable := findings.reliability:
         bins = to_json(reliable.bins)
-        figures.append(reliability(bins, findings.target, reliable.class_, kind="rows"))
-    return figures
+        yield reliability(bins, findings.target, reliable.class_, kind="rows")
 
 
 def _predicted(findings: Findings) -> Figure:

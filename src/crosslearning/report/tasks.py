@@ -1,7 +1,5 @@
 """The tasks of a table one by one: their scores, coefficients, and effects of columns."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -10,7 +8,7 @@ import numpy as np
 
 from crosslearning.report import drawing as draw
 from crosslearning.report.plots import Figure
-from crosslearning.tables.findings import Findings, PartialEffect, Predictor, TaskRow
+from crosslearning.tables.findings import Findings, PartialEffect, Predictor
 
 _MOST_ROWS = 1000
 _FEATURES, _CLASSES, _STROKES = 20, 6, 5000  # that are drawn
@@ -18,7 +16,7 @@ _LINE = 22  # characters of labels that fit side by side
 _FEW = 6  # values, each of which has a tick
 
 
-def _listed(findings: Findings) -> list[dict[str, Any]]:
+def _rows(findings: Findings) -> list[dict[str, Any]]:
     """Return the rows of the tasks by descending gain, unscored ones last."""
     comparison, against = findings.comparison, findings.verdict.against
     sign = 1 if findings.score.greater_is_better else -1
@@ -26,29 +24,25 @@ def _listed(findings: Findings) -> list[dict[str, Any]]:
     for k, task in enumerate(findings.tasks):
         values = dict(zip(comparison.methods, comparison.scores[:, k].tolist(), strict=True))
         gain = values["cross"] - values[against]
+        distance, epsilon, force = task.distance, findings.epsilon, 0.0
+        if epsilon is not None and distance is not None and distance >= (1.0 - 1e-6) * epsilon:
+            force = max((task.force or 0.0) - distance, 0.0)  # without the prior's, the distance
         rows.append(
             {
                 "rows": task.rows,
                 **{m: sign * value if np.isfinite(value) else None for m, value in values.items()},
                 "label": str(task.task),
                 "gain": gain if np.isfinite(gain) else None,
-                "distance": task.distance,
-                "force": _force(task, findings.epsilon),
+                "distance": distance,
+                "force": force,
             }
         )
     return sorted(rows, key=lambda row: (row["gain"] is None, -(row["gain"] or 0.0)))
 
 
-def _force(task: TaskRow, epsilon: float | None) -> float:
-    """Return the force of the bound, without that of the prior, which is the distance."""
-    if epsilon is None or task.distance is None or task.distance < (1.0 - 1e-6) * epsilon:
-        return 0.0
-    return max((task.force or 0.0) - task.distance, 0.0)
-
-
 def task_figures(findings: Findings) -> dict[str, Any]:
     """Return the chart of the gains, the rows of the table of tasks, and those at their bound."""
-    tasks, half = _listed(findings), _MOST_ROWS // 2
+    tasks, half = _rows(findings), _MOST_ROWS // 2
     scored = [task for task in tasks if task["gain"] is not None]
     at_bound = [task for task in tasks if task["force"] > 0]
     return {
@@ -68,15 +62,12 @@ def _gains(findings: Findings, tasks: list[dict[str, Any]]) -> Figure:
     scores = {method: (label, draw.VALUE) for method, label in labels.items()}
     fields = ("label", "rows", *labels, "gain")
     tasks = [{name: task[name] for name in fields} for task in tasks]
-    sizes = [task["rows"] for task in tasks]
-    wide = max(sizes) > 20 * max(min(sizes), 1)
+    sizes, scale = [task["rows"] for task in tasks], alt.Scale(zero=False)
+    if max(sizes) > 20 * max(min(sizes), 1):
+        scale = alt.Scale(type="log", nice=False, padding=8)
+    axis = alt.Axis(grid=False, tickCount=6, format="~s")
     points = draw.chart(tasks).encode(
-        x=alt.X(
-            "rows:Q",
-            title=f"rows of the {kind}",
-            scale=alt.Scale(type="log", nice=False, padding=8) if wide else alt.Scale(zero=False),
-            axis=alt.Axis(grid=False, tickCount=6, format="~s"),
-        ),
+        x=alt.X("rows:Q", title=f"rows of the {kind}", scale=scale, axis=axis),
         y=alt.Y("gain:Q", axis=draw.short()),
         **draw.GAINS,
         tooltip=draw.tips(label=kind, rows=("rows", ","), **scores, gain=("gain", draw.GAIN)),
@@ -93,11 +84,6 @@ class Parameter(NamedTuple):
     name: str
     center: float
     tasks: Sequence[float]
-
-    @property
-    def width(self) -> float:
-        """Difference between the largest and the smallest of the tasks."""
-        return max(self.tasks) - min(self.tasks)
 
 
 def coefficients(findings: Findings) -> list[Figure]:
@@ -122,11 +108,9 @@ def _captions(predictor: Predictor, findings: Findings) -> dict[str, list[Parame
     about = "" if predictor.class_ is None else f" of class {predictor.class_}"
     tasks = zip(*predictor.tasks, strict=True)
     columns = zip(findings.coefficients.features, predictor.center, tasks, strict=True)
-    rows = [
-        Parameter(*column) for column in columns if column[0] not in findings.constant_within_tasks
-    ]
-    rows.sort(key=lambda row: (-row.width, -abs(row.center)))
-    most = "that differ most" if rows and rows[0].width > 0 else "that are largest"
+    rows = [Parameter(*one) for one in columns if one[0] not in findings.constant_within_tasks]
+    rows.sort(key=lambda row: (-np.ptp(row.tasks), -abs(row.center)))
+    most = "that differ most" if rows and np.ptp(rows[0].tasks) > 0 else "that are largest"
     some = f": the {_FEATURES} of {len(rows)} {most}" if len(rows) > _FEATURES else ""
     intercept = Parameter("intercept", predictor.center_intercept, predictor.intercepts)
     return {f"Coefficients{about}{some}": rows[:_FEATURES], f"Intercept{about}": [intercept]}
@@ -144,9 +128,8 @@ def strips(rows: Sequence[Parameter], labels: Sequence[str], step: int, kind: st
     axis = draw.short(orient="top", tickCount=6)
     value = alt.X("value:Q", axis=axis, scale=alt.Scale(zero=False))
     strokes = draw.chart(values).mark_tick(thickness=1.5, size=22, opacity=0.45, color=draw.CROSS)
-    diamond = draw.chart(centers).mark_point(
-        shape="diamond", filled=True, size=110, opacity=1, color=draw.INK
-    )
+    look: Any = {"shape": "diamond", "filled": True, "size": 110, "opacity": 1, "color": draw.INK}
+    diamond = draw.chart(centers).mark_point(**look)
     hover = draw.tips(label=kind, feature="feature", value=("coefficient", draw.VALUE))
     middle = draw.tips(feature="feature", value=("centre", draw.VALUE))
     return draw.spec(
@@ -159,19 +142,13 @@ def strips(rows: Sequence[Parameter], labels: Sequence[str], step: int, kind: st
 
 def effects(findings: Findings) -> list[Figure]:
     """Draw partial effects on a common vertical axis."""
-    drawn, kind = findings.effects, findings.task
-    values = [
-        value for effect in drawn for line in (effect.center, *effect.lines) for value in line
-    ]
-    return [
-        Figure(
-            f"effect-{k}",
-            effect.feature,
-            partial_effect(effect, (min(values), max(values)), kind=kind),
-            f"Predicted {effect.what}. Thick: the centre. Thin: each {kind}.",
-        )
-        for k, effect in enumerate(drawn, 1)
-    ]
+    kind, figures = findings.task, []
+    values = [v for one in findings.effects for line in (one.center, *one.lines) for v in line]
+    for k, effect in enumerate(findings.effects, 1):
+        chart = partial_effect(effect, (min(values), max(values)), kind=kind)
+        key = f"Predicted {effect.what}. Thick: the centre. Thin: each {kind}."
+        figures.append(Figure(f"effect-{k}", effect.feature, chart, key))
+    return figures
 
 
 def partial_effect(effect: PartialEffect, domain: tuple[float, float], *, kind: str) -> draw.Spec:

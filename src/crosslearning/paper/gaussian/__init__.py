@@ -116,8 +116,8 @@ def james_stein(means: ArrayLike, sigma_m: float, target: ArrayLike = 0.0) -> ND
     With three or more degrees of freedom its expected total squared error is below that of the
     sample means, whatever the true means are; with fewer there is no such estimator.
 
-    `means` has shape (N,) or (N, S), and `sigma_m` is the standard deviation of each number. The
-    target is a fixed point, :math:`d = NS`, or "mean", that of the groups, :math:`d = (N - 1) S`.
+    `means` has shape (N,) or (N, S). The target is a fixed point, :math:`d = NS`, or "mean", that
+    of the groups, :math:`d = (N - 1) S`.
 
     >>> james_stein([1.0, 2.0, 2.0], sigma_m=1.5)
     array([0.75, 1.5 , 1.5 ])
@@ -151,9 +151,6 @@ def mse(max_gap: ArrayLike, gap: float, sigma_m: float) -> NDArray[np.float64]:
 
     Exactly :math:`\sigma_M^2 / 2 + \varepsilon_0^2 / 4` at ``max_gap=0`` and
     :math:`\sigma_M^2` at ``inf``; at ``max_gap=gap`` at most :math:`3/4` of the latter (Claim 1).
-
-    `max_gap` is the largest difference of the estimates, `gap` that of the true means, `sigma_m`
-    the standard deviation of a sample mean.
 
     The paper prints :math:`e(\beta)` for :math:`\operatorname{erf}(\beta)`. It gives the limit for
     :math:`\varepsilon \to \infty` as :math:`\sigma_M` in place of :math:`\sigma_M^2`, and calls the

@@ -3,26 +3,16 @@
 The paper's settings are the defaults: true gap 2, ``sigma_m`` 1, 100,000 realisations.
 """
 
-from __future__ import annotations
-
 import csv
 import math
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.files import replacing, write_json
-from crosslearning.paper.gaussian import (
-    beneficial_from,
-    best_max_gap,
-    monte_carlo,
-    mse,
-    mse_derivative,
-    number,
-)
+from crosslearning.files import AnyPath, replacing, write_json
+from crosslearning.paper import gaussian
 
 _COLUMNS = ("max_gap", "mse", "monte_carlo", "standard_error")
 
@@ -38,8 +28,8 @@ class GaussianConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        number("gap", self.gap)
-        number("sigma", self.sigma)
+        gaussian.number("gap", self.gap)
+        gaussian.number("sigma", self.sigma)
         for name, least in {"samples": 1, "realizations": 2, "seed": 0}.items():
             if not least <= getattr(self, name) < 2**63:
                 raise ValueError(
@@ -85,28 +75,19 @@ class GaussianResult:
     claims: tuple[Claim, Claim]
 
 
-def run(config: GaussianConfig, folder: str | os.PathLike[str]) -> GaussianResult:
+def run(config: GaussianConfig, folder: AnyPath) -> GaussianResult:
     """Compute the curve; write ``gaussian.csv`` and ``gaussian.json`` to ``folder``."""
-    folder = Path(folder)
-    result, curve = _compute(config)
-    folder.mkdir(parents=True, exist_ok=True)
-    with replacing(folder / "gaussian.csv") as path, path.open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([_COLUMNS, *curve.tolist()])
-        write_json(folder / "gaussian.json", asdict(result), indent=2)
-    return result
-
-
-def _compute(config: GaussianConfig) -> tuple[GaussianResult, NDArray[np.float64]]:
-    """Return the summary, and the curve with columns ``_COLUMNS``."""
     truth, grid = (config.gap, config.sigma_m), config.grid()
-    exact = mse(grid, *truth)
-    simulated = monte_carlo(grid, *truth, realizations=config.realizations, seed=config.seed)
-    best = best_max_gap(*truth)
-    consensus, minimum, at_gap, agnostic = mse([0.0, best, config.gap, math.inf], *truth).tolist()
+    exact = gaussian.mse(grid, *truth)
+    options = {"realizations": config.realizations, "seed": config.seed}
+    simulated = gaussian.monte_carlo(grid, *truth, **options)
+    best = gaussian.best_max_gap(*truth)
+    ends = [0.0, best, config.gap, math.inf]
+    consensus, minimum, at_gap, agnostic = gaussian.mse(ends, *truth).tolist()
     first = "At the true gap the error is at most 3/4 of the agnostic one."
     second = "Some max_gap > 0 is strictly better than consensus."
     # By the slope at 0: for a small gap the two errors agree to the last digit.
-    better = bool(mse_derivative(0.0, *truth) < 0)
+    better = bool(gaussian.mse_derivative(0.0, *truth) < 0)
     # In standard errors, where these exceed rounding.
     difference, error = np.abs(simulated.mse - exact), simulated.standard_error
     deviations = np.divide(difference, error, out=0 * error, where=error > 1e-14 * exact)
@@ -118,8 +99,13 @@ def _compute(config: GaussianConfig) -> tuple[GaussianResult, NDArray[np.float64
         minimum=minimum,
         minimum_at=best,
         at_gap=at_gap,
-        beneficial_from=beneficial_from(*truth),
+        beneficial_from=gaussian.beneficial_from(*truth),
         monte_carlo_deviation=float(deviations.max()),
         claims=(Claim(first, at_gap <= 0.75 * agnostic * (1 + 1e-12)), Claim(second, better)),
     )
-    return result, np.column_stack([grid, exact, *simulated])
+    curve, folder = np.column_stack([grid, exact, *simulated]), Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with replacing(folder / "gaussian.csv") as path, path.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([_COLUMNS, *curve.tolist()])
+        write_json(folder / "gaussian.json", asdict(result), indent=2)
+    return result

@@ -1,27 +1,20 @@
-"""The paper's experiment with images: one network per domain, at radii from 0 to ∞.
+"""The paper's experiment: `crosslearning.images.train` with its settings, from ε = 0 to ∞.
 
-This is `crosslearning.images.train` with the paper's settings and one radius for all domains. Its
-results also hold the numbers that the paper reports for Office-Home, and the improvement over the
-paper's baselines, consensus (ε = 0) and agnostic (ε = ∞).
+All domains have one radius. The results also hold the numbers that the paper reports for
+Office-Home, and the improvement over its baselines, consensus (ε = 0) and agnostic (ε = ∞).
 """
-
-from __future__ import annotations
 
 import math
 import tomllib
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from crosslearning.archive import to_json
-from crosslearning.files import write_json
+from crosslearning.datasets import ImageData
+from crosslearning.files import AnyPath, write_json
 from crosslearning.images.settings import TrainingSettings
-
-if TYPE_CHECKING:
-    import os
-
-    from crosslearning.datasets import ImageData
 
 __all__ = ["improvement", "reported", "run", "shipped_config"]
 
@@ -30,7 +23,7 @@ _CONSENSUS = {"Art": 26.38, "Clipart": 5.13, "Product": 6.65, "Real World": 0.74
 
 
 def run(
-    data: ImageData, folder: str | os.PathLike[str], config: TrainingSettings, **options: Any
+    data: ImageData, folder: AnyPath, config: TrainingSettings, **options: Any
 ) -> dict[str, Any]:
     """Call `crosslearning.images.train`; add ``improvement`` and ``reported`` to the results."""
     from crosslearning.images import train
@@ -38,10 +31,8 @@ def run(
 
     config = replace(config, epsilon_by="all")
     results = train(data, folder, config, **{"keep_models": False, **options})
-    results |= {
-        "improvement": to_json(improvement(results), digits=6, infinity=True),
-        "reported": reported(),
-    }
+    improved = to_json(improvement(results), digits=6, infinity=True)
+    results |= {"improvement": improved, "reported": reported()}
     if Ranks(options.get("mesh"), len(data.domains)).is_first:
         write_json(Path(folder) / "results.json", results)
     return results
@@ -80,7 +71,7 @@ def improvement(results: dict[str, Any]) -> list[dict[str, Any]]:
             for e in (common, best)
         )
         about = {"domain": domain, "over": over, "epsilon": common, "percent": at_common}
-        return about | {"best_epsilon": best, "best_percent": at_best}
+        return {**about, "best_epsilon": best, "best_percent": at_best}
 
     return [
         row(domain, over, base)
