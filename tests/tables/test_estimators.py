@@ -220,7 +220,7 @@ def test_weights_times_and_names_that_are_taken():
     model = CrossRegressor(base="linear", folds=2, time="row", numbers=["row"])
     plain = clone(model).fit(X, y.to_numpy(), tasks=shop.to_numpy())
     assert (plain.model_.task, plain.model_.target) == ("task_", "target_")
-    assert "on rows with a later row" in plain.model_.results["score"]["rows"]
+    assert "on rows with a later row" in plain.model_.results["score"]["explanation"]
     assert plain.comparison_.n_tasks == 4
     weight = np.linspace(0.1, 3.0, len(y))
     weighted = clone(model).fit(X, y.to_numpy(), shop.to_numpy(), sample_weight=weight)

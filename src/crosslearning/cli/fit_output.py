@@ -93,9 +93,9 @@ def _print_differences(findings: Findings) -> None:
 
 def _print_center(findings: Findings) -> None:
     """Print the coefficients of the centre that are farthest from 0 in standard errors."""
-    if findings.center is None:
+    if not findings.center:
         return
-    rows = [row for row in findings.center.coefficients if row.feature != "(intercept)"]
+    rows = [row for row in findings.center if row.feature != "(intercept)"]
     rows.sort(key=lambda row: -abs(row.estimate or 0.0) / (row.std_error or 1.0))
     omitted = rows[_COEFFICIENTS:]
     titles = "coefficients of\nthe centre", "\nestimate", "standard\nerror", "95 %\ninterval"
@@ -107,10 +107,11 @@ def _print_center(findings: Findings) -> None:
             interval(row.low, row.high),
             *(number(sd, 3) for sd, *_ in row.between),
         )
-        for row in findings.center.coefficients
+        for row in findings.center
         if row not in omitted
     ]
-    print_table([*titles, *(f"sd by\n{level}" for level in findings.center.levels)], cells)
+    levels = [f"sd by\n{level.name}" for level in findings.differences.levels]
+    print_table([*titles, *levels], cells)
     if omitted:
         typer.echo(f"({len(omitted):,} that are closer to 0 are in the report)")
     typer.echo()

@@ -127,16 +127,16 @@ def _levels(estimator: Any, model: TableModel) -> tuple[list[str], list[int]]:
     return columns, [*groups, len(estimator.tasks_)]
 
 
-def center_summary(estimator: Any, model: TableModel) -> records.CenterSummary | None:
-    """Summarise the centre of an estimator of the columns of a table; None if they are rotated."""
+def center_summary(estimator: Any, model: TableModel) -> tuple[records.CenterCoefficient, ...]:
+    """Summarise the centre of an estimator of the columns of a table, if they are not rotated."""
     if model.rotation is not None:
-        return None
+        return ()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about intervals that are missing
         frame = estimator.summary().frame
     names = [*model.encoder.feature_names, "(intercept)"]
     classes = [key[0] for key in frame.index] if frame.index.nlevels > 1 else [None] * len(frame)
-    coefficients = (
+    return tuple(
         records.CenterCoefficient(
             feature=names[k % len(names)],
             class_=classes[k],
@@ -148,8 +148,6 @@ def center_summary(estimator: Any, model: TableModel) -> records.CenterSummary |
         )
         for k, row in enumerate(frame.to_numpy().tolist())
     )
-    levels, _ = _levels(estimator, model)
-    return records.CenterSummary(levels=tuple(levels), coefficients=tuple(coefficients))
 
 
 def _differences(

@@ -1,10 +1,7 @@
 """What was found in a table: records of what ``results.json`` holds.
 
-Errors are positive, but in a comparison, where greater is better. None stands for what is
-undefined, such as the score of a task without held-out rows.
+Errors are positive, but in a comparison greater is better. None stands for what is undefined.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +11,7 @@ from crosslearning.convex.predict import Coverage
 from crosslearning.evaluation.comparison import Comparison, Effect, Remark
 from crosslearning.evaluation.scores import Reliability
 
-VERSION = 5
+VERSION = 6
 Label: TypeAlias = Any  # of a task, class or level: text, a number or a boolean
 Numbers: TypeAlias = tuple[float, ...]
 
@@ -34,8 +31,7 @@ class Size:
 class Score:
     """The metric, by which models are chosen, and its value for a baseline and for the choice.
 
-    `rows` says on which rows, and `error` what the errors of models are: in units of the target, or
-    the percentage that is correct.
+    `error` says what the errors of models are: in units of the target, or the percentage correct.
     """
 
     metric: str
@@ -43,7 +39,6 @@ class Score:
     greater_is_better: bool
     baseline: float | None
     nested: float | None
-    rows: str
     explanation: str
     error: str
 
@@ -52,8 +47,7 @@ class Score:
 class ModelScore:
     """A model that was tried, its typical error, and how much worse it is than the chosen one.
 
-    `kind` is one of pooled, levels, cross and separate. One that is not `kept`, since it obeys no
-    bound, is for comparison only.
+    `kind` is an end. A model that is not `kept`, since it obeys no bound, is only compared with.
     """
 
     name: str
@@ -80,10 +74,7 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class ChosenModel:
-    """The model that is kept, and its parts: itself, or those of a blend.
-
-    `task_means` says whether a part knows the means that columns have in every task.
-    """
+    """The model that is kept, its parts if it is a blend, and whether one knows `task_means`."""
 
     name: str
     label: str
@@ -105,11 +96,10 @@ class Horizon:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What comparing the choice among all models with that among models at one end says of sharing.
+    """What the comparison says of sharing: its gain over the choice at the end `against`.
 
-    `gain` is over the end `against`, with its standard error paired over tasks; `helped` and `hurt`
-    count the tasks, of `n_tasks`, for which the choice is better and worse. `labels` name the
-    choices by method.
+    The gain is paired over `n_tasks`: it is positive for `helped`, negative for `hurt` of them.
+    `labels` name the choices by method.
     """
 
     effect: Effect
@@ -142,10 +132,9 @@ class TaskRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """A standard deviation between tasks, and its 95 % interval if there is one.
+    """A standard deviation between tasks with its 95 % interval, of their level or of effects.
 
-    Of their level, or of the coefficient of each of some columns per standard deviation of the
-    column; `center` is the coefficient of the first.
+    Effects are those of one standard deviation of each of some columns; `center` is the first's.
     """
 
     what: str
@@ -158,9 +147,9 @@ class Difference:
 
 @dataclass(frozen=True, kw_only=True)
 class LevelDifferences:
-    """How much tasks, or groups of tasks, differ, by a column of this name.
+    """How much tasks or groups, by a column of this name, differ in their `level` and elsewhere.
 
-    `shown` are the differences that are not 0, the largest first, after that of the level.
+    `shown` are the differences that are not 0, the largest first after that of the level.
     """
 
     name: str
@@ -171,10 +160,10 @@ class LevelDifferences:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskDifferences:
-    """How much tasks differ, in `unit`: groups within groups, outermost first, and tasks last.
+    """How much groups of tasks, outermost first, and tasks differ, in `unit`.
 
-    `noise` is the standard deviation within tasks, if the target has one. `factor` is that of one
-    standard deviation of the level of tasks if the unit is a logarithm.
+    `noise` is the standard deviation within tasks. If the unit is a logarithm, `factor` is that of
+    one standard deviation of the level of tasks.
     """
 
     levels: tuple[LevelDifferences, ...]
@@ -185,10 +174,7 @@ class TaskDifferences:
 
 @dataclass(frozen=True, kw_only=True)
 class Predictor:
-    """Standardised coefficients by feature, in the centre and in each task; those of a class.
-
-    Intercepts are those at the means of the features.
-    """
+    """Standardised coefficients by feature, in the centre and each task, perhaps of a class."""
 
     class_: Label = None
     center: Numbers
@@ -209,7 +195,7 @@ class Coefficients:
 class CenterCoefficient:
     """A coefficient of the centre, its standard error and 95 % interval, in units of the table.
 
-    `between` has a standard deviation and its 95 % interval for each level, None if unknown.
+    `between` has a standard deviation and its 95 % interval by level, as in `differences`.
     """
 
     feature: str
@@ -222,22 +208,8 @@ class CenterCoefficient:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CenterSummary:
-    """Coefficients of the centre of the model whose differences are described, the intercept last.
-
-    `levels` are what tasks differ by: their column, or those of groups within groups.
-    """
-
-    levels: tuple[str, ...]
-    coefficients: tuple[CenterCoefficient, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
 class PartialEffect:
-    """Mean predictions for a grid of values of a column, in the centre and in some tasks.
-
-    `what` is predicted; `probability` says whether it is one. `lines` are those of the tasks.
-    """
+    """Mean predictions of `what` for a grid of values of a column, in the centre and some tasks."""
 
     feature: str
     what: str
@@ -269,7 +241,7 @@ class UsedColumn:
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """How findings came about; rows without a task or target were `dropped`."""
+    """How findings came about, from rows of which some were `dropped`: without task or target."""
 
     command: str
     seed: int
@@ -284,9 +256,10 @@ class Provenance:
 class Findings:
     """All that was found in a table.
 
-    `comparison` has the choice among all models as "cross", and those among pooled and among
-    separate models; of very many tasks it lists some, as `tasks` and `coefficients` do, which are
-    those of the described model. `epsilon` is its bound, if there is one. `python` repeats the fit.
+    The `comparison` is of the choice among all models, "cross", with those among some. Of very many
+    tasks, it lists some, as do `tasks` and `coefficients` of the described model, whose bound is
+    `epsilon`. The `center` is that of the model whose `differences` are described, its intercept
+    last. `python` repeats the fit.
     """
 
     kind: str
@@ -318,7 +291,7 @@ class Findings:
     differences: TaskDifferences
     tasks: tuple[TaskRow, ...]
     coefficients: Coefficients
-    center: CenterSummary | None = None
+    center: tuple[CenterCoefficient, ...] = ()
     constant_within_tasks: tuple[str, ...]
     epsilon: float | None = None
     effects: tuple[PartialEffect, ...]
