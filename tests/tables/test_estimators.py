@@ -339,7 +339,7 @@ def test_errors_name_the_parameter(parameters, message):
 
 def test_text_is_no_target_of_a_regression():
     X, y, shop = rows_for(CrossClassifier)
-    message = "The target 'sold' must hold numbers; got 'few'. Convert it to numbers, or use Cross"
+    message = "The target 'sold' must hold numbers; got 'few'. Convert it, or use Cross"
     with pytest.raises(ValueError, match=message):
         CrossRegressor().fit(X, y.replace({"9": "few"}), tasks=shop)
     with pytest.raises(ValueError, match="`y` must hold numbers; got 'few'"):

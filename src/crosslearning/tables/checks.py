@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -36,12 +37,11 @@ class RowSummary:
     @classmethod
     def of_rows(cls, rows: Rows, names: list[str]) -> RowSummary:
         """Look at rows in memory; `names` are those of the features, if they are columns."""
-        first = np.zeros(rows.n_tasks, dtype=np.intp)  # row of each task
-        first[rows.codes[::-1]] = np.arange(len(rows.codes))[::-1]
+        first = np.unique(rows.codes, return_index=True)[1]  # row of each task
         varies = np.any(rows.X[:, : len(names)] != rows.X[first[rows.codes], : len(names)], axis=0)
         return cls(
             counts=np.bincount(rows.codes, minlength=rows.n_tasks),
-            constant=np.array(names, dtype=object)[~varies].tolist(),
+            constant=list(compress(names, ~varies)),
             fingerprint=_fingerprint(rows.X, rows.codes, pd.util.hash_array(rows.y)),
             compared=np.arange(rows.n_tasks),
         )
@@ -52,7 +52,7 @@ class RowSummary:
         squares = np.einsum("nfjj->j", total.cells.scatters)[:-1]
         return cls(
             counts=total.counts,
-            constant=np.array(names, dtype=object)[squares == 0].tolist(),
+            constant=list(compress(names, squares == 0)),
             fingerprint=_fingerprint(total.cells.counts, total.cells.means),
             compared=tasks,
         )
@@ -117,10 +117,7 @@ def check_intervals(
 
 
 def _reliability(rows: Rows, shares: Array) -> Reliability:
-    """Check probabilities of two classes for the second, of more for the predicted one.
-
-    They are NaN for rows that were not held out.
-    """
+    """Check probabilities (NaN if not held out), of two classes the second's, else the largest."""
     classes, usable = np.asarray(rows.classes), np.isfinite(shares).all(axis=1)
     shares, true = shares[usable], np.searchsorted(classes, rows.y[usable])
     if len(classes) == 2:
