@@ -313,10 +313,10 @@ def test_report(fitted, tmp_path):
     [
         (
             {"numbers": ["prise"]},
-            "X has no column 'prise' for option numbers. Did you mean 'price'",
+            "has no column 'prise' for numbers and categories. Did you mean 'price'",
         ),
-        ({"categories": "kinds"}, "X has no column 'kinds' for option categories"),
-        ({"time": "dai"}, "X has no column 'dai' for option time"),
+        ({"categories": "kinds"}, "has no column 'kinds' for numbers and categories"),
+        ({"time": "dai"}, "has no column 'dai' for the time"),
         ({"base": "trees"}, "Option base must be one of"),
         ({"metric": "auc"}, "Option metric must be one of mse"),
         ({"family": "normal"}, "Option family must be one of"),

@@ -1,12 +1,10 @@
 """What rows say: a summary of them, and whether predictions of held-out ones hold."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -35,7 +33,7 @@ class RowSummary:
     compared: NDArray[np.intp]
 
     @classmethod
-    def of_rows(cls, rows: Rows, names: list[str]) -> RowSummary:
+    def of_rows(cls, rows: Rows, names: list[str]) -> Self:
         """Look at rows in memory; `names` are those of the features, if they are columns."""
         first = np.unique(rows.codes, return_index=True)[1]  # row of each task
         varies = np.any(rows.X[:, : len(names)] != rows.X[first[rows.codes], : len(names)], axis=0)
@@ -47,7 +45,7 @@ class RowSummary:
         )
 
     @classmethod
-    def of_sums(cls, total: Statistics, names: list[str], tasks: NDArray[np.intp]) -> RowSummary:
+    def of_sums(cls, total: Statistics, names: list[str], tasks: NDArray[np.intp]) -> Self:
         """Look at sums of all rows, of which the rows of some tasks were scored."""
         squares = np.einsum("nfjj->j", total.cells.scatters)[:-1]
         return cls(

@@ -97,7 +97,7 @@ def _remarks(fit: Fit, comparison: Comparison, measure: Measure) -> tuple[Remark
     alone = verdicts.against_separate(fit.compared.trials, comparison) or comparison
     shared = "with this model" if alone is comparison else "cross-learned"
     both = (extreme(alone, sign, fit.model.task, measure, shared=shared) for sign in (1, -1))
-    return tuple(remark for remark in both if remark is not None)
+    return tuple(filter(None, both))
 
 
 def _notes(fit: Fit) -> tuple[str, ...]:
@@ -136,13 +136,11 @@ def _provenance(fit: Fit, command: str) -> records.Provenance:
 
 def _sentence(fit: Fit, verdict: records.Verdict, comparison: Comparison, measure: Measure) -> str:
     """Say whether sharing helps, and first that no model beats the baseline, if none does."""
-    schema, trials = fit.compared.schema, fit.compared.trials
-    epsilon = schema.settings.epsilon
-    text = verdicts.sentence(verdict, comparison, trials, measure, epsilon=epsilon)
+    trials = fit.compared.trials
+    text = verdicts.sentence(verdict, comparison, trials, measure)
     if trials.means.max() > trials.baseline:
         return text
-    baseline = number(schema.metric.reported(trials.baseline))
-    return f"No model is better than predicting {_baseline(fit)}, which gives {baseline}. {text}"
+    return f"No model is better than predicting {_baseline(fit)}. {text}"
 
 
 def _baseline(fit: Fit) -> str:
@@ -161,11 +159,9 @@ def _score(fit: Fit, comparison: Comparison) -> records.Score:
     among = [f", among {kind} {number(metric.reported(one))}" for kind, one in choices.items()]
     error = "root mean squared error" if schema.classes is None else "percent correct"
     return records.Score(
-        metric=metric.name,
         name=metric.words,
         greater_is_better=not metric.error,
         baseline=baseline,
-        nested=nested,
         explanation=f"{schema.words}, mean over tasks; predicting {_baseline(fit)} gives "
         f"{number(baseline)}; choosing the model without the rows that it is scored on gives "
         f"{number(nested)}{''.join(among)}",
@@ -227,11 +223,10 @@ def _tasks_to_list(gains: Array) -> NDArray[np.intp]:
 def effects(
     model: TableModel, frame: pd.DataFrame, constant: Collection[str] = ()
 ) -> tuple[records.PartialEffect, ...]:
-    """Predictions as one column changes, averaged over rows of the table.
+    """Predictions, or probabilities of the last class, as one column changes, averaged over rows.
 
-    At the centre and in some tasks, for the columns with the largest effects at the centre. For
-    classes it is the effect on the probability of the last one. Tasks cannot differ in the effect
-    of a column whose features are `constant` within all of them. Very many columns have none.
+    For columns with the largest effects at the centre, unless they are very many; also in some
+    tasks, but not for columns whose features are `constant` within all of them.
     """
     grids = _grids(model, frame)
     if not grids or model.rotation is not None:
@@ -242,8 +237,8 @@ def effects(
     labels, classes = model._tasks.labels, model.classes
     drawn = range(0, len(labels), -(-len(labels) // _LINES))
     what = model.predicts if classes is None else f"probability of {model.target} = {classes[-1]}"
-    differ = [name for name in grids if not set(model.encoder.features_of(name)) <= set(constant)]
-    tasks = {name: drawn if name in differ else () for name in grids}
+    alike = [name for name in grids if {*model.encoder.features_of(name)} <= {*constant}]
+    tasks = {name: () if name in alike else drawn for name in grids}
     return tuple(
         records.PartialEffect(
             feature=name,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 
 import crosslearning.tables.findings as records
 from crosslearning.convex.evidence.posterior import VarianceLaw
@@ -23,8 +24,8 @@ def _with_center(model: Any, name: str) -> Array:
     """Tasks, then the centre: (tasks + 1, scores, features), or 1 feature for intercepts."""
     tasks, center = getattr(model, name), getattr(model, f"center_{name}")
     width = 1 if name == "intercept_" else model.n_features_in_
-    both = [np.reshape(tasks, (len(tasks), -1, width)), np.reshape(center, (1, -1, width))]
-    return np.concatenate(both)
+    both = np.append(np.reshape(tasks, (len(tasks), -1)), np.reshape(center, (1, -1)), axis=0)
+    return both.reshape(len(both), -1, width)
 
 
 def coefficient_table(
@@ -89,13 +90,10 @@ def task_differences(
 ) -> records.TaskDifferences:
     """How much tasks, and groups of tasks, differ in each coefficient of standardised columns.
 
-    With 95 % intervals, those of :meth:`CrossBayesianRidge.summary`, unless too few tasks determine
-    them. Columns with a common variance are listed once, and `constant` columns not at all.
+    Columns with a common variance are listed once, and `constant` columns not at all.
     """
-    axes = getattr(model.rotation, "axes", None)
-    center = estimator.center_coef_ * estimator.feature_scale_
-    center = np.reshape(center, (-1, estimator.n_features_in_))[-1]
-    center = center if axes is None else axes @ center
+    axes = np.eye(estimator.n_features_in_) if model.rotation is None else model.rotation.axes
+    center = axes @ np.atleast_2d(estimator.center_coef_ * estimator.feature_scale_)[-1]
     units = [*map(len, estimator.groups_), len(estimator.tasks_)]
     columns = model.task_columns[-len(units) :]  # an estimator may know no groups
     levels = tuple(
@@ -161,16 +159,10 @@ def _differences(
     return records.LevelDifferences(name=name, units=units, level=level, shown=shown)
 
 
-def _deviations(model: Any, axes: Array | None) -> list[Array]:
-    """Return standard deviations of columns and of the level with 95 % intervals, by level.
-
-    They are averages over scores, whose intervals are those of the first.
-    """
+def _deviations(model: Any, axes: Array) -> list[Array]:
+    """Return standard deviations of columns and of the level with 95 % intervals, by level."""
     p, width = model.n_features_in_, model.center_covariance_.shape[0]
-    q, columns = width // (p + 1), np.eye(p + 1)
-    if axes is not None:
-        columns = np.zeros((len(axes) + 1, p + 1))
-        columns[:-1, :-1], columns[-1, -1] = axes, 1.0
+    q, columns = width // (p + 1), block_diag(axes, np.ones((1, 1)))
     first = np.asarray(np.kron(columns, np.eye(q)[:1]), dtype=np.float64)
     levels = model.covariance_.reshape(-1, width, width)
     laws = np.split(model.task_variance_law_, len(levels), axis=1)
@@ -182,6 +174,7 @@ def _deviations(model: Any, axes: Array | None) -> list[Array]:
         share = np.divide(variances, of_first, out=np.ones_like(variances), where=of_first > 0)
         few = np.abs(first) @ (law[2] < _FEWEST) > 0
         ends = VarianceLaw(*law).interval_along(first, covariance, 0.95)
+        # Averages over scores, whose intervals are those of the first.
         squares = [variances, *(np.where(few, np.nan, share * end) for end in ends)]
         result.append(getattr(model, "target_scale_", 1.0) * np.sqrt(squares).T)
     return result

@@ -1,7 +1,5 @@
 """What ``crosslearning fit`` does, as scikit-learn estimators."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Collection, Sequence
@@ -27,7 +25,6 @@ from sklearn.utils.validation import (
 
 from crosslearning.archive import from_json, to_json
 from crosslearning.evaluation import Comparison
-from crosslearning.frames.columns import require_columns
 from crosslearning.tables.findings import Findings
 from crosslearning.tables.fitting import fit_table
 from crosslearning.tables.model import TableModel
@@ -112,12 +109,7 @@ class CrossTable(BaseEstimator):  # type: ignore[misc]
         # A column of a matrix is meant as a feature, even if it looks like a row number.
         if not isinstance(X, pd.DataFrame):
             roles["features"] = [name for name in table.columns if name != self.group]
-        settings = self._settings(roles)
-        for option in ("numbers", "categories", "time", "group"):
-            value = getattr(settings, option)
-            names = value if isinstance(value, tuple) else [] if value is None else [value]
-            require_columns(table, names, f"option {option}", "X")
-        model = fit_table(table.assign(**added), **vars(settings))
+        model = fit_table(table.assign(**added), **vars(self._settings(roles)))
         assert model.findings is not None  # unlike those of a stored model
         self.model_ = replace(model, findings=replace(model.findings, python=self._python()))
         return self
@@ -149,23 +141,18 @@ class CrossTable(BaseEstimator):  # type: ignore[misc]
         return frame.set_axis(list(getattr(self, "feature_names_in_", numbered)), axis=1)
 
     def _predictions(self, X: Any, tasks: Any, coverage: float = 0.9) -> pd.DataFrame:
-        """Return the columns that `TableModel.predict` does."""
-        check_is_fitted(self, "model_")
+        """Return the columns that `TableModel.predict` does; the centre predicts new tasks."""
+        fitted, columns = self.tasks_, self.model_.task_columns
         X, tasks = separate_labels(X, tasks, self.task_column)
         frame = self._checked_features(X, reset=False)
-        labels = self._checked_labels(tasks, len(frame))
-        return self.model_.predict(frame.assign(**labels), coverage=coverage)
-
-    def _checked_labels(self, tasks: Any, n_rows: int) -> dict[str, Any]:
-        """Return the task columns to predict; the centre predicts rows without a label."""
-        columns, fitted = self.model_.task_columns, self.tasks_
         if len(columns) > 1 and tasks is not None and not is_center(tasks):
-            paths = paths_like(tasks, n_rows, columns, fitted.tolist())
-            return dict(zip(columns, zip(*paths, strict=True), strict=True))
-        codes_to_predict(fitted, tasks, n_rows)  # refuses labels of other types
-        # A string other than "center" was just refused.
-        labels = None if isinstance(tasks, str) else check_tasks(tasks, n_rows)
-        return dict.fromkeys(columns, labels)
+            paths = paths_like(tasks, len(frame), columns, fitted.tolist())
+            labels: dict[str, Any] = dict(zip(columns, zip(*paths, strict=True), strict=True))
+        else:
+            codes_to_predict(fitted, tasks, len(frame))  # refuses other types, and other strings
+            each: Any = None if isinstance(tasks, str) else check_tasks(tasks, len(frame))
+            labels = dict.fromkeys(columns, each)
+        return self.model_.predict(frame.assign(**labels), coverage=coverage)
 
     @property
     def _fitted(self) -> TableModel:
@@ -201,19 +188,14 @@ class CrossTable(BaseEstimator):  # type: ignore[misc]
         findings = self._findings
         texts = [repr(to_json(label)) for label in self._fitted._tasks.labels]
         originals = dict(zip(texts, self.tasks_, strict=True))
-        labels = [originals[repr(to_json(label))] for label in findings.comparison.labels]
-        return replace(
-            findings.comparison,
-            labels=as_objects(labels),
-            stated=findings.verdict.effect,
-            words=findings.sentence,
-        )
+        labels = as_objects([originals[repr(to_json(k))] for k in findings.comparison.labels])
+        stated, words = findings.verdict.effect, findings.sentence
+        return replace(findings.comparison, labels=labels, stated=stated, words=words)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the fitted model to a folder, without pickle; :func:`crosslearning.load` reads it.
 
-        So do the commands ``predict`` and ``report``. An earlier fit in the folder is replaced; a
-        folder with anything else is refused.
+        An earlier fit in the folder is replaced; a folder with anything else is refused.
         """
         names = {"n_features_in_", "feature_names_in_", "classes_"} & vars(self).keys()
         fitted = {name: getattr(self, name) for name in sorted(names)}
@@ -221,21 +203,18 @@ class CrossTable(BaseEstimator):  # type: ignore[misc]
         replace(self._fitted, wrapper=wrapper).save(folder)
 
     def report(self, path: str | os.PathLike[str]) -> Path:
-        """Write the findings as one HTML page, ``report.html`` in a folder, and return its path.
-
-        The page works offline. This needs the extra ``app``.
-        """
+        """Write an HTML page, ``report.html`` in a folder; needs the extra ``app``."""
         from crosslearning.report.page import write_findings
 
         return write_findings(self._findings, path)
 
-    def plot(self) -> Plot:
+    def plot(self) -> "Plot":
         """Draw the errors of all models that were tried; needs the extra ``app``."""
         from crosslearning.report import plots
 
         return plots.table_models(self._findings)
 
-    def plot_tasks(self) -> Plot:
+    def plot_tasks(self) -> "Plot":
         """Draw the coefficients of every task around the centre; needs the extra ``app``."""
         from crosslearning.report import plots
 
@@ -285,10 +264,8 @@ class CrossRegressor(TaskRegressor, CrossTable):
         Whether sharing helps, and by how much.
     tasks_ : array of shape (n_tasks,)
         Labels of the tasks; of groups within groups tuples of labels, outermost first.
-    n_features_in_ : int
-        Number of columns of X, without `task_column`.
-    feature_names_in_ : array of str
-        Their names.
+    n_features_in_, feature_names_in_ : int, array of str
+        Number and names of the columns of X, without `task_column`.
 
     See Also
     --------
@@ -381,8 +358,7 @@ class CrossClassifier(TaskClassifier, CrossTable):
         """Logarithms of `predict_proba`."""
         return np.log(np.maximum(self.predict_proba(X, tasks), np.finfo(np.float64).tiny))
 
-    def _class_scores(self, X: Any, tasks: Any) -> NDArray[np.float64]:
-        return self.predict_proba(X, tasks)
+    _class_scores = predict_proba
 
     def _learn_target(self, y: NDArray[Any], source: Any) -> Any:
         # Text that is marked as categories is never mistaken for numbers.
@@ -414,13 +390,12 @@ def load(folder: str | os.PathLike[str]) -> CrossRegressor | CrossClassifier:
     if results.is_file():
         stored = json.loads(results.read_text(encoding="utf-8"))
         model = replace(model, findings=from_json(Findings, stored))
-    names = as_objects(list(model.encoder.columns))
+    names = as_objects(model.encoder.columns)
     fitted = {"n_features_in_": len(names), "feature_names_in_": names}
     if model.classes is not None:
         fitted["classes_"] = model.classes
-    task_column = model.task if model.levels is None else model.task_columns
-    by_command: dict[str, Any] = {"parameters": {"task_column": task_column}, "fitted": fitted}
-    state = model.wrapper or by_command
+    parameters = {"task_column": model.task if model.levels is None else model.task_columns}
+    state = model.wrapper or {"parameters": parameters, "fitted": fitted}  # of the command
     kind = CrossRegressor if model.classes is None else CrossClassifier
     estimator = kind(**state["parameters"])
     estimator.__dict__.update(state["fitted"], model_=model)

@@ -1,7 +1,4 @@
-"""What was found in a table: records of what ``results.json`` holds.
-
-Errors are positive, but in a comparison greater is better. None stands for what is undefined.
-"""
+"""What was found in a table, as in ``results.json``: errors are positive, None is undefined."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,30 +26,22 @@ class Size:
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """The metric, by which models are chosen, and its value for a baseline and for the choice.
+    """The metric, by which models are chosen, and its value for a baseline."""
 
-    `error` says what the errors of models are: in units of the target, or the percentage correct.
-    """
-
-    metric: str
     name: str
     greater_is_better: bool
     baseline: float | None
-    nested: float | None
     explanation: str
-    error: str
+    error: str  # what those of models are: in units of the target, or the percentage correct
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelScore:
-    """A model that was tried, its typical error, and how much worse it is than the chosen one.
-
-    `kind` is an end. A model that is not `kept`, since it obeys no bound, is only compared with.
-    """
+    """A model that was tried, its typical error, and how much worse it is than the chosen one."""
 
     name: str
     label: str
-    kind: str
+    kind: str  # pooled, levels, cross or separate
     score: float | None
     error: float | None
     standard_error: float | None
@@ -60,7 +49,7 @@ class ModelScore:
     difference_error: float | None
     seconds: float
     chosen: bool
-    kept: bool = True
+    kept: bool = True  # or only compared with, since it obeys no bound
 
 
 @dataclass(frozen=True)
@@ -74,12 +63,12 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class ChosenModel:
-    """The model that is kept, its parts if it is a blend, and whether one knows `task_means`."""
+    """The model that is kept, its parts, and whether one knows the means of columns in tasks."""
 
     name: str
     label: str
     why: str
-    parts: tuple[Part, ...]
+    parts: tuple[Part, ...]  # of a blend, or the model itself
     task_means: bool
 
 
@@ -96,11 +85,7 @@ class Horizon:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What the comparison says of sharing: its gain over the choice at the end `against`.
-
-    The gain is paired over `n_tasks`: it is positive for `helped`, negative for `hurt` of them.
-    `labels` name the choices by method.
-    """
+    """What the comparison says of sharing, by its gain over the choice at the end `against`."""
 
     effect: Effect
     against: str
@@ -109,7 +94,7 @@ class Verdict:
     helped: int
     hurt: int
     n_tasks: int
-    labels: Mapping[str, str]
+    labels: Mapping[str, str]  # of the choices, by method
 
 
 @dataclass(frozen=True)
@@ -132,44 +117,34 @@ class TaskRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """A standard deviation between tasks with its 95 % interval, of their level or of effects.
-
-    Effects are those of one standard deviation of each of some columns; `center` is the first's.
-    """
+    """A standard deviation between tasks with its 95 % interval, of their level or of effects."""
 
     what: str
-    columns: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()  # whose standardised effects differ alike
     sd: float
     low: float | None
     high: float | None
-    center: float | None = None
+    center: float | None = None  # effect of the first column
 
 
 @dataclass(frozen=True, kw_only=True)
 class LevelDifferences:
-    """How much tasks or groups, by a column of this name, differ in their `level` and elsewhere.
-
-    `shown` are the differences that are not 0, the largest first after that of the level.
-    """
+    """How much tasks, or groups of tasks, differ, by a column of this name."""
 
     name: str
     units: int
     level: Difference
-    shown: tuple[Difference, ...]
+    shown: tuple[Difference, ...]  # those that are not 0, the largest first after the level
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskDifferences:
-    """How much groups of tasks, outermost first, and tasks differ, in `unit`.
-
-    `noise` is the standard deviation within tasks. If the unit is a logarithm, `factor` is that of
-    one standard deviation of the level of tasks.
-    """
+    """How much groups of tasks, outermost first, and tasks differ."""
 
     levels: tuple[LevelDifferences, ...]
-    noise: float | None
+    noise: float | None  # standard deviation within tasks
     unit: str
-    factor: float | None
+    factor: float | None  # of one standard deviation of the level, if the unit is a logarithm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,10 +168,7 @@ class Coefficients:
 
 @dataclass(frozen=True, kw_only=True)
 class CenterCoefficient:
-    """A coefficient of the centre, its standard error and 95 % interval, in units of the table.
-
-    `between` has a standard deviation and its 95 % interval by level, as in `differences`.
-    """
+    """A coefficient of the centre, its standard error and 95 % interval, in units of the table."""
 
     feature: str
     class_: Label = None
@@ -204,7 +176,7 @@ class CenterCoefficient:
     std_error: float | None
     low: float | None
     high: float | None
-    between: tuple[tuple[float | None, ...], ...]
+    between: tuple[tuple[float | None, ...], ...]  # standard deviation and interval, by level
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,7 +213,7 @@ class UsedColumn:
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """How findings came about, from rows of which some were `dropped`: without task or target."""
+    """How findings came about; rows without a task or target were `dropped`."""
 
     command: str
     seed: int
@@ -258,8 +230,7 @@ class Findings:
 
     The `comparison` is of the choice among all models, "cross", with those among some. Of very many
     tasks, it lists some, as do `tasks` and `coefficients` of the described model, whose bound is
-    `epsilon`. The `center` is that of the model whose `differences` are described, its intercept
-    last. `python` repeats the fit.
+    `epsilon`. The `center` is that of the model whose `differences` are described.
     """
 
     kind: str
@@ -286,7 +257,7 @@ class Findings:
     chosen_model: ChosenModel
     described_model: str
     verdict: Verdict
-    comparison: Comparison
+    comparison: Comparison  # in which greater scores are better
     holdout: Holdout | None = None
     differences: TaskDifferences
     tasks: tuple[TaskRow, ...]

@@ -1,10 +1,8 @@
 """Predictions of a stored model, without scikit-learn, whose import takes longer than most."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,19 +27,13 @@ _SMALLEST = 1e-12  # probability of a class
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """Trees of all tasks; predictions are means over models in LightGBM's format, divided by zeros.
+    """Trees of all tasks, which know the task, as the last column, unless `pooled` is None."""
 
-    Unless `pooled` is None, they know the task, as the last column, and before it the `groups` that
-    it lies in, if there are any: numbers by task and level. The trees in `pooled` predict new
-    tasks, with the code -1. Targets of tasks and of new ones have the standard deviations `sds`
-    around predictions; classes have at least the probability `smallest`.
-    """
-
-    text: NDArray[np.uint8]
-    sds: Array
-    smallest: float
-    pooled: Trees | None = None
-    groups: Codes | None = None
+    text: NDArray[np.uint8]  # models in LightGBM's format, divided by zeros; their mean predicts
+    sds: Array  # standard deviations around predictions, of the targets of tasks and of new ones
+    smallest: float  # probability of a class
+    pooled: Self | None = None  # predict new tasks, with the code -1
+    groups: Codes | None = None  # of tasks, by level: the columns before the task
 
     @cached_property
     def _boosters(self) -> list[Any]:
@@ -83,18 +75,14 @@ def probabilities_of(predictions: Array, smallest: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Rotation:
-    """Standardised features to their principal axes.
-
-    Nothing is lost with all axes if tasks differ in all coefficients by one variance: the prior is
-    the same in every direction, and rows say nothing about the other ones.
-    """
+    """Standardised features to principal axes: exact if tasks differ in all by one variance."""
 
     mean: Array
     scale: Array
     axes: Array
 
     @classmethod
-    def of(cls, X: Array) -> Rotation | None:
+    def of(cls, X: Array) -> Self | None:
         """Return the axes if features are many, or more than rows; else None."""
         n_rows, n_features = X.shape
         if n_features <= min(_MOST_AXES, n_rows):
@@ -114,25 +102,23 @@ class Rotation:
 class TaskMeans:
     """Means of some columns in each task: how tasks with a higher mean differ (Mundlak, 1978).
 
-    The expected mean of a new task, given a row of it, is `center` + `shares` (row - `center`), by
-    regression of means on rows; `spread` is the covariance of the rest.
+    The mean of a new task, given a row, is expected to be `center` + `shares` (row - `center`).
     """
 
     columns: NDArray[np.int64]
     values: Array
     center: Array
-    shares: Array
-    spread: Array
+    shares: Array  # by regression of means on rows
+    spread: Array  # covariance of the rest
 
     @classmethod
-    def of(cls, Z: Array, codes: Codes, weights: Array, n_tasks: int) -> TaskMeans:
+    def of(cls, Z: Array, codes: Codes, weights: Array, n_tasks: int) -> Self:
         """Take the means of all columns; those of a task without weight are NaN."""
         used = weights > 0
         Z, codes, weights = Z[used], codes[used], weights[used]
         counts = np.bincount(codes, weights, n_tasks)
         totals = np.transpose([np.bincount(codes, weights * z, n_tasks) for z in Z.T])
-        means = np.full_like(totals, np.nan)
-        means[counts > 0] = totals[counts > 0] / counts[counts > 0, None]
+        means = totals / np.where(counts > 0, counts, np.nan)[:, np.newaxis]
         weights = weights / weights.sum()
         center = weights @ Z
         apart, of_tasks = Z - center, means[codes] - center
@@ -141,10 +127,10 @@ class TaskMeans:
         rest = of_tasks - shares * apart
         return cls(np.arange(Z.shape[1]), means, center, shares, (rest.T * weights) @ rest)
 
-    def take(self, columns: NDArray[np.int64]) -> TaskMeans:
+    def take(self, columns: NDArray[np.int64]) -> Self:
         """Return the means of some columns."""
         each = self.values[:, columns], self.center[columns], self.shares[columns]
-        return TaskMeans(self.columns[columns], *each, self.spread[np.ix_(columns, columns)])
+        return type(self)(self.columns[columns], *each, self.spread[np.ix_(columns, columns)])
 
     def apply(self, Z: Array, codes: Codes) -> Array:
         """Means of the task of each row; the code -1 is a new task."""
@@ -210,8 +196,7 @@ def blended(weights: Array, predictions: Array) -> Array:
 
 def main_part(state: dict[str, Any]) -> dict[str, Any]:
     """State of the model with the largest weight."""
-    heaviest: dict[str, Any] = max(_parts(state), key=lambda part: part[0])[2]
-    return heaviest
+    return max(_parts(state), key=lambda part: part[0])[2]
 
 
 def count_trees(state: dict[str, Any]) -> int:
@@ -231,10 +216,7 @@ def is_in_fit(state: dict[str, Any], codes: Codes) -> NDArray[np.bool_]:
 
 
 def predictions(state: dict[str, Any], X: Array, codes: Codes) -> Array:
-    """Means, or a column of probabilities for each class.
-
-    The code -1 is a new task, and codes after those of the tasks are new tasks in known groups.
-    """
+    """Means, or a column of probabilities for each class; for codes of `TableModel.encode`."""
     members = _members(state, X, codes)
     weights = np.stack([member.weights for member in members])
     if "classes_" not in state["fitted"]:
@@ -287,11 +269,7 @@ class _Member(NamedTuple):
 
 
 def _members(state: dict[str, Any], X: Array, codes: Codes) -> list[_Member]:
-    """Models of a blend, perhaps of one.
-
-    New tasks are predicted without separate models, and new tasks in known groups without models of
-    tasks that know no groups, if there are others.
-    """
+    """Models of a blend, perhaps of one, with weights that depend on what is known of a row."""
     parts = _parts(state)
     basis: Basis | None = state.get("basis")
     by_task = np.where(is_in_fit(state, codes), codes, -1)
@@ -300,7 +278,7 @@ def _members(state: dict[str, Any], X: Array, codes: Codes) -> list[_Member]:
     structure = np.array([part["fitted"]["structure_"] for *_, part in parts])
     nested = np.array(["groups_" in part["fitted"] for *_, part in parts])
     for_groups = for_new_tasks = _without(structure == "separate", weights)
-    if nested.any():
+    if nested.any():  # models of tasks that know no groups say nothing about a group
         for_groups = _without(~nested & ~np.isin(structure, ("pooled", "trees")), weights)
     members = []
     for k, (weight, columns, part) in enumerate(parts):

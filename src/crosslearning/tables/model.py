@@ -1,7 +1,5 @@
 """A fitted table that can be saved, and its predictions of rows, of tables and of files."""
 
-from __future__ import annotations
-
 import io
 import os
 from collections import Counter
@@ -49,6 +47,14 @@ class Untested(NamedTuple):
     until: str
 
 
+class Score(NamedTuple):
+    """Name of a metric, score, and number of rows that were scored."""
+
+    metric: str
+    score: float
+    rows: int
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class TableModel:
     """What :func:`fit_table` returns.
@@ -56,11 +62,9 @@ class TableModel:
     Attributes
     ----------
     task, target, metric : str
-        Columns of tasks, the innermost of several, and of the target; what predictions score by.
-    encoder, rotation : TableEncoder, Rotation or None
-        Turn columns into numbers, and many numbers into fewer.
-    state : dict
-        Class, parameters and fitted attributes of the estimator.
+        Columns of tasks (the innermost) and of the target; what predictions are scored by.
+    encoder, rotation, state : TableEncoder, Rotation or None, dict
+        How columns become numbers, and these fewer; the fitted parameters.
     residuals : Residuals, optional
         Errors of held-out rows, which intervals are based on; None for classes and quantiles.
     findings : Findings, optional
@@ -70,10 +74,8 @@ class TableModel:
         ``feature``, ``coefficient``, and its posterior ``standard_deviation`` if there is one. They
         are those of the chosen model if it is linear in the columns, else of the best cross-learned
         model that is; None after :meth:`load`, or if there are more than a million.
-    horizon, levels : Horizon, TaskLevels, optional
-        How far ahead models were tested, and the labels of groups within groups, if there are any.
-    wrapper : dict, optional
-        Parameters and attributes of the scikit-learn estimator that it was saved by.
+    horizon, levels, wrapper : optional
+        How far ahead models were tested, the labels of groups within groups, and what saved it.
     """
 
     task: str
@@ -160,12 +162,10 @@ class TableModel:
 
     @property
     def text_columns(self) -> list[str]:
-        """Columns to read as text, since one odd or missing label would change the type of all.
-
-        Decimals and booleans are left to the reader, which knows decimal commas and "TRUE".
-        """
+        """Columns to read as text, since one odd or missing label would change the type of all."""
         each: list[Any] = [self._tasks.labels] if self.levels is None else self.levels.labels
         columns = zip(self.task_columns, each, strict=True)
+        # Decimals and booleans are left to the reader, which knows decimal commas and "TRUE".
         texts = [name for name, labels in columns if {*map(type, labels)} <= {str, int}]
         return [*self.encoder.levels, *self.encoder.marks, *texts]
 
@@ -180,15 +180,14 @@ class TableModel:
             without a label and of new tasks are predicted by the centre, or by the smallest group
             that is in the fit.
         coverage : float, default=0.9
-            Probability that a number lies between ``lower`` and ``upper``, whatever the size of
-            its prediction. Quantiles have no intervals: two of them are the ends of one.
+            Probability that a number, large or small, lies between ``lower`` and ``upper``.
+            Quantiles have no intervals: two of them are the ends of one.
 
         Returns
         -------
         DataFrame
-            With the index of `frame`: the column ``prediction``; for numbers ``lower``, ``upper``
-            and ``std``, for quantiles ``std`` alone (of the quantile, not of the target); for
-            classes one column ``probability_<class>`` each.
+            With the index of `frame`: ``prediction``; for numbers ``lower``, ``upper`` and ``std``,
+            for quantiles their ``std`` alone, for classes a column ``probability_<class>`` each.
 
         Notes
         -----
@@ -207,10 +206,7 @@ class TableModel:
         return pd.DataFrame(columns, index=frame.index)
 
     def encode(self, frame: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Return features and the number of the task by row, -1 for a new one.
-
-        Numbers after those of the tasks are new tasks in known groups.
-        """
+        """Return features and task numbers: -1 is a new task, large ones new in known groups."""
         check_names(frame)
         require_columns(frame, [*self.task_columns, *self.encoder.columns], "the model")
         numbered = frame.reset_index(drop=True)
@@ -221,7 +217,7 @@ class TableModel:
         levels = self.levels
         return recognised(frame[self.task], self._tasks) if levels is None else levels.codes(frame)
 
-    def written_labels(self, frame: pd.DataFrame) -> pd.Series[Any]:
+    def written_labels(self, frame: pd.DataFrame) -> "pd.Series[Any]":
         """Labels of the tasks of rows as written, of several columns in one text."""
         columns = [tidy(frame[name]) for name in self.task_columns]
         if len(columns) == 1:
@@ -262,21 +258,17 @@ class TableModel:
         path = Path(folder)
         check_folder(path)
         content = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _BESIDE}
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-            before = (path / _MODEL).read_bytes() if (path / _MODEL).is_file() else None
-            write_archive(path / _MODEL, _KIND, content, _CLASSES)
-            if before != (path / _MODEL).read_bytes():
-                for name in (_RESULTS, _COEFFICIENTS, "report.html"):  # of an earlier fit
-                    (path / name).unlink(missing_ok=True)
-            if self.findings is not None:
-                write_json(path / _RESULTS, self.results)
-            if self.coefficients is not None:
-                with replacing(path / _COEFFICIENTS) as temporary:
-                    self.coefficients.to_csv(temporary, index=False)
-        except OSError as error:
-            why = error.strerror or error
-            raise OSError(f"Cannot write to {path}: {why}. Choose another folder.") from error
+        path.mkdir(parents=True, exist_ok=True)
+        before = (path / _MODEL).read_bytes() if (path / _MODEL).is_file() else None
+        write_archive(path / _MODEL, _KIND, content, _CLASSES)
+        if before != (path / _MODEL).read_bytes():
+            for name in (_RESULTS, _COEFFICIENTS, "report.html"):  # of an earlier fit
+                (path / name).unlink(missing_ok=True)
+        if self.findings is not None:
+            write_json(path / _RESULTS, self.results)
+        if self.coefficients is not None:
+            with replacing(path / _COEFFICIENTS) as temporary:
+                self.coefficients.to_csv(temporary, index=False)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Self:
@@ -285,8 +277,7 @@ class TableModel:
         file = path / _MODEL if path.is_dir() else path
         if not file.is_file():
             raise ValueError(
-                f"{path} holds no fit of a table: it has no file {_MODEL}. Choose a folder that a "
-                "fit was saved to."
+                f"{path} holds no fit of a table: it has no file {_MODEL}. Choose another folder."
             )
         return cls(**read_archive(file, _KIND, _CLASSES))
 
@@ -298,8 +289,7 @@ def check_folder(folder: str | os.PathLike[str]) -> None:
         raise ValueError(f"{path} is a file. Choose a folder.")
     if path.is_dir() and any(path.iterdir()) and not (path / _MODEL).is_file():
         raise ValueError(
-            f"{path} is not empty and holds no fit of a table. Choose another folder, or empty "
-            "this one."
+            f"{path} is not empty and holds no fit of a table. Choose another folder, or empty it."
         )
 
 
@@ -314,8 +304,7 @@ class Predicted:
     score : Score, optional
         Metric, score and number of rows, if the table has the target.
     rows, unknown, fallback : int, Counter, str
-        Number of rows, number of rows by new task (None stands for no label), and what predicts
-        these.
+        Number of rows, in all and by new task (None: no label), and what predicts the latter.
     categories : dict of Counter
         Number of rows of each new category, by column.
     outside_rows, outside : int, Counter
@@ -342,8 +331,7 @@ class Predicted:
         predictions = model.predict(frame, coverage=coverage)
         if twice := [name for name in predictions.columns if name in frame.columns]:
             raise ValueError(
-                f"The table already has a column {twice[0]!r}, as the predictions do. Rename or "
-                "drop it."
+                f"The table already has a column {twice[0]!r}, as predictions do. Rename it."
             )
         self.rows += len(frame)
         if model.levels is not None:
@@ -368,10 +356,8 @@ def predict_table(
 
     Parameters
     ----------
-    model, coverage
-        The fit, and the coverage of intervals.
-    source : path or binary stream
-        The table.
+    model, source, coverage : TableModel, path or binary stream, float
+        The fit, the table, and the coverage of intervals.
     verbatim : bool, default=False
         Whether to keep the fields of a text file as written, so that they can be written again.
     """
@@ -435,14 +421,6 @@ def predict_files(
     return predicted
 
 
-class Score(NamedTuple):
-    """Name of a metric, score, and number of rows that were scored."""
-
-    metric: str
-    score: float
-    rows: int
-
-
 class Scorer:
     """Scores rows with a target, also in chunks: mean over tasks, also new ones.
 
@@ -464,7 +442,6 @@ class Scorer:
             return
         rows = frame[frame[model.target].notna()].reset_index(drop=True)
         mark = model.encoder.marks.get(model.target)
-        y: NDArray[Any]
         if model.classes is None:
             y = as_numbers(rows[model.target], mark)
             rows, y = rows[~np.isnan(y)], y[~np.isnan(y)]

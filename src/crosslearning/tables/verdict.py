@@ -13,16 +13,13 @@ from crosslearning.tables.forecast import BLOCKS
 from crosslearning.tables.learners.candidates import Candidate, Trials
 
 _NEGLIGIBLE = 1e-4  # of the score: a gain that helps nobody, however certain it is
+_NOTHING = "Nothing can be said about sharing: no model that shares was fitted."
 _POOLED = "One model for all is best here; sharing among these tasks does not improve on it."
-_ASKED = "Option epsilon=0 asks for one model for all: nothing is said about sharing."
 _FEATURES = {"curved": "curves", "means": "task means", "trees": "boosted trees"}
 
 
 def compared(trials: Trials, labels: NDArray[Any], rows: NDArray[Any]) -> Comparison:
-    """Compare the choice among all models with those among pooled and among separate models.
-
-    With the latter only if they have the same learners.
-    """
+    """Compare the choice among all models with pooled ones, and separate ones of its learners."""
     made = trials.choices
     rivals = ("pooled", "separate") if made.get("paired") is made["all"] else ("pooled",)
     return _between(trials, [*(name for name in rivals if name in made), "all"], labels, rows)
@@ -38,20 +35,16 @@ def _between(
 
 
 def against_separate(trials: Trials, comparison: Comparison) -> Comparison | None:
-    """Compare sharing with separate models, by learners that have both, if there are any.
-
-    That is the comparison of the chosen model unless it has boosted trees.
-    """
-    if "separate" in comparison.methods or "separate" not in trials.choices:
-        return comparison if "separate" in comparison.methods else None
+    """Compare sharing with separate models, by learners that have both, if there are any."""
+    if "separate" in comparison.methods:
+        return comparison  # without boosted trees
+    if "separate" not in trials.choices:
+        return None
     return _between(trials, ["separate", "paired"], comparison.labels, comparison.rows)
 
 
 def nested_scores(trials: Trials, comparison: Comparison) -> dict[str, float]:
-    """Scores of the choices that sentences compare, by what is chosen among.
-
-    A model that is named in a sentence may have been another one for some of the rows.
-    """
+    """Scores of the choices that sentences compare, by what is chosen among."""
     alone = against_separate(trials, comparison)
     scores = {"pooled models": comparison.score("pooled")} if "pooled" in trials.choices else {}
     if alone is not None:
@@ -85,10 +78,10 @@ def _effect(comparison: Comparison, trials: Trials) -> Effect:
     pooled, end = _sign(comparison, "pooled"), trials.chosen.end
     if end == "pooled":
         return Effect.POOL
+    if pooled > 0 and end == "separate":
+        return Effect.HURTS
     if pooled > 0:
         alone = against_separate(trials, comparison)
-        if end == "separate":
-            return Effect.HURTS
         return Effect.HELPS if alone and _sign(alone, "separate") > 0 else Effect.DIFFER
     unsure = pooled == 0 and _gain(comparison, "pooled") > 0
     return Effect.UNDECIDED if unsure else Effect.POOL
@@ -105,36 +98,28 @@ def _gain(comparison: Comparison, rival: str) -> float:
     return 0.0 if abs(gain) <= _NEGLIGIBLE * abs(comparison.score(rival)) else gain
 
 
-def sentence(
-    verdict: Verdict, comparison: Comparison, trials: Trials, score: Measure, *, epsilon: float
-) -> str:
-    """Say whether sharing helps; a bound `epsilon` of 0 leaves pooled models alone."""
-    effect = verdict.effect
-    if effect is Effect.NOTHING and epsilon > 0:
-        return "Nothing can be said about sharing: no model that shares was fitted."
-    alone, subject = against_separate(trials, comparison), _subject(trials, "all")
+def sentence(verdict: Verdict, comparison: Comparison, trials: Trials, score: Measure) -> str:
+    """Say whether sharing helps."""
+    effect, rival = verdict.effect, verdict.against
+    alone = against_separate(trials, comparison)
     separate = "" if alone is None else f" {_than_separate(trials, alone, score)}"
-
-    def is_than(rival: str, **how: bool) -> str:
-        return than(comparison, rival, _model(trials, rival).noun, score, **how)
-
     if trials.chosen.end == "pooled":
-        return (_ASKED if epsilon == 0 else _POOLED) + separate
-    if effect is Effect.DIFFER:
-        text = f"Tasks differ: {subject} {is_than('pooled', sure=True)}"
-        if alone is not comparison:
-            return f"{text}.{separate}"
-        link = "and" if comparison.paired("separate").gain > 0 else "but"
-        return f"{text}, {link} {is_than('separate', again=True)}."
+        return (_NOTHING if effect is Effect.NOTHING else _POOLED) + separate
+    if effect is Effect.NOTHING:
+        return _NOTHING
     start = {
         Effect.HELPS: "Sharing helps",
+        Effect.DIFFER: "Tasks differ",
         Effect.HURTS: "Separate models are best here",
         Effect.UNDECIDED: f"{cannot_tell(comparison, 'pooled')} beyond one model",
         Effect.POOL: "Sharing among these tasks does not help beyond one model, as far as "
         f"{count(verdict.n_tasks, 'task')} can tell",
     }[effect]
-    text = f"{start}: {subject} {is_than(verdict.against, sure=effect is not Effect.POOL)}."
-    return text + separate if effect is Effect.HELPS and alone is not comparison else text
+    sure = effect is not Effect.POOL
+    ahead = than(comparison, rival, _model(trials, rival).noun, score, sure=sure)
+    text = f"{start}: {_subject(trials, 'all')} {ahead}."
+    better = effect is Effect.HELPS and alone is not comparison  # which has the best rival
+    return text + separate if better or effect is Effect.DIFFER else text
 
 
 def _than_separate(trials: Trials, alone: Comparison, score: Measure) -> str:
@@ -179,8 +164,7 @@ def reason(trials: Trials, words: str) -> str:
     chosen, means = trials.chosen, dict(zip(trials.names, trials.means, strict=True))
     others = [c for c in trials.candidates if c is not chosen and c.kept]
     if not others:
-        which = "that was tried" if len(trials.candidates) == 1 else "within the bound"
-        return f"It is the only model {which}."
+        return "No other model was tried within the bound."
     best = max(others, key=lambda c: means[c.name])
     score, other = (number(abs(means[c.name])) for c in (chosen, best))
     why = f"{capital(words)} its mean over tasks is {score}, and that of {best.label}, the best "
