@@ -20,9 +20,9 @@ _FEATURES = {"curved": "curves", "means": "task means", "trees": "boosted trees"
 
 def compared(trials: Trials, labels: NDArray[Any], rows: NDArray[Any]) -> Comparison:
     """Compare the choice among all models with pooled ones, and separate ones of its learners."""
-    made = trials.choices
-    rivals = ("pooled", "separate") if made.get("paired") is made["all"] else ("pooled",)
-    return _between(trials, [*(name for name in rivals if name in made), "all"], labels, rows)
+    alike = trials.choices.get("paired") is trials.choices["all"]
+    names = ["pooled", "separate", "all"] if alike else ["pooled", "all"]
+    return _between(trials, names, labels, rows)
 
 
 def _between(
@@ -46,7 +46,7 @@ def against_separate(trials: Trials, comparison: Comparison) -> Comparison | Non
 def nested_scores(trials: Trials, comparison: Comparison) -> dict[str, float]:
     """Scores of the choices that sentences compare, by what is chosen among."""
     alone = against_separate(trials, comparison)
-    scores = {"pooled models": comparison.score("pooled")} if "pooled" in trials.choices else {}
+    scores = {"pooled models": comparison.score("pooled")}
     if alone is not None:
         scores["separate models"] = alone.score("separate")
     if alone not in (None, comparison):
