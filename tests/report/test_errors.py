@@ -29,10 +29,10 @@ def changed(content, path, value):
         (
             ["kind"],
             "poem",
-            "results of 'table', version 5 or 'images', version 2; got 'poem', version 5.",
+            "results of 'table', version 6 or 'images', version 2; got 'poem', version 6.",
         ),
-        (["kind"], ["table"], "got ['table'], version 5"),
-        (["kind"], ..., "got None, version 5"),
+        (["kind"], ["table"], "got ['table'], version 6"),
+        (["kind"], ..., "got None, version 6"),
         (["version"], 3, "got 'table', version 3"),
         (["version"], ..., "got 'table', version None"),
         (["sentence"], ..., "missing 1 required keyword-only argument: 'sentence'"),

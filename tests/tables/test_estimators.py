@@ -220,7 +220,7 @@ def test_weights_times_and_names_that_are_taken():
     model = CrossRegressor(base="linear", folds=2, time="row", numbers=["row"])
     plain = clone(model).fit(X, y.to_numpy(), tasks=shop.to_numpy())
     assert (plain.model_.task, plain.model_.target) == ("task_", "target_")
-    assert "on rows with a later row" in plain.model_.results["score"]["rows"]
+    assert "on rows with a later row" in plain.model_.results["score"]["explanation"]
     assert plain.comparison_.n_tasks == 4
     weight = np.linspace(0.1, 3.0, len(y))
     weighted = clone(model).fit(X, y.to_numpy(), shop.to_numpy(), sample_weight=weight)
@@ -313,10 +313,10 @@ def test_report(fitted, tmp_path):
     [
         (
             {"numbers": ["prise"]},
-            "X has no column 'prise' for option numbers. Did you mean 'price'",
+            "has no column 'prise' for numbers and categories. Did you mean 'price'",
         ),
-        ({"categories": "kinds"}, "X has no column 'kinds' for option categories"),
-        ({"time": "dai"}, "X has no column 'dai' for option time"),
+        ({"categories": "kinds"}, "has no column 'kinds' for numbers and categories"),
+        ({"time": "dai"}, "has no column 'dai' for the time"),
         ({"base": "trees"}, "Option base must be one of"),
         ({"metric": "auc"}, "Option metric must be one of mse"),
         ({"family": "normal"}, "Option family must be one of"),
@@ -339,7 +339,7 @@ def test_errors_name_the_parameter(parameters, message):
 
 def test_text_is_no_target_of_a_regression():
     X, y, shop = rows_for(CrossClassifier)
-    message = "The target 'sold' must hold numbers; got 'few'. Convert it to numbers, or use Cross"
+    message = "The target 'sold' must hold numbers; got 'few'. Convert it, or use Cross"
     with pytest.raises(ValueError, match=message):
         CrossRegressor().fit(X, y.replace({"9": "few"}), tasks=shop)
     with pytest.raises(ValueError, match="`y` must hold numbers; got 'few'"):

@@ -17,7 +17,7 @@ from tests.support.tables import classes, shops
 def test_results_say_what_was_found(regression):
     found = regression.results
     assert found == json.loads(json.dumps(found, allow_nan=False))
-    assert (found["kind"], found["version"], found["title"]) == ("table", 5, "sales by shop")
+    assert (found["kind"], found["version"], found["title"]) == ("table", 6, "sales by shop")
     assert (found["target_kind"], found["target_rule"]) == ("regression", "numbers with decimals")
     comparison = found["comparison"]
     assert comparison["methods"] == ["pooled", "separate", "cross"]

@@ -58,9 +58,8 @@ def test_how_much_each_level_differs(model):
     assert (outer["name"], outer["units"]) == ("district", 8)
     assert outer["level"]["low"] < 3 < outer["level"]["high"]
     assert inner["level"]["low"] < 0.5 < inner["level"]["high"]
-    center = model.results["center"]
-    assert center["levels"] == COLUMNS
-    slope, intercept = center["coefficients"]
+    assert [level["name"] for level in found["levels"]] == COLUMNS
+    slope, intercept = model.results["center"]
     assert (slope["feature"], intercept["feature"]) == ("x", "(intercept)")
     assert slope["low"] < 1 < slope["high"]
     assert intercept["between"][0][0] > intercept["between"][1][0]
@@ -202,7 +201,7 @@ def test_classes_in_groups():
     model = CrossClassifier(task_column=COLUMNS, base="linear", folds=2)
     model = model.fit(frame[[*COLUMNS, "x"]], y)
     assert "nested" in set(model.candidates_["name"])
-    assert len(model.model_.results["center"]["coefficients"]) == 2
+    assert len(model.model_.results["center"]) == 2
 
 
 def test_trees_know_groups_and_tasks(tmp_path):

@@ -62,9 +62,8 @@ def test_a_failing_save_leaves_what_was_there(regression, tmp_path, monkeypatch,
 
     monkeypatch.setattr(np, "savez_compressed", fails)
     for name in ("old", "new"):
-        with pytest.raises(type(error)) as caught:
+        with pytest.raises(type(error)):
             regression.save(tmp_path / name)
-        assert isinstance(error, KeyboardInterrupt) or "Cannot write to" in str(caught.value)
     assert not any((tmp_path / "new").iterdir())
     after = {path.name: path.read_bytes() for path in (tmp_path / "old").iterdir()}
     assert after == before

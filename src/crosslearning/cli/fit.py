@@ -71,7 +71,8 @@ def fit(
         say(f"Reading {table}")
         model = _fitted(table, holdout, scheduler, options, say)
         say("Writing model and report")
-        model.save(folder)
+        with common.writing(folder):
+            model.save(folder)
         page = report.write(folder, formats=formats or ())
     if as_json:
         typer.echo(json.dumps(model.results, indent=2))

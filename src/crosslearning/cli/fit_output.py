@@ -88,19 +88,20 @@ def _print_differences(findings: Findings) -> None:
 
 def _print_center(findings: Findings) -> None:
     """Print the coefficients of the centre that are farthest from 0 in standard errors."""
-    if (center := findings.center) is None:
+    if not findings.center:
         return
-    rows = [row for row in center.coefficients if row.feature != "(intercept)"]
+    rows = [row for row in findings.center if row.feature != "(intercept)"]
     rows.sort(key=lambda row: -abs(row.estimate or 0.0) / (row.std_error or 1.0))
     omitted = rows[_COEFFICIENTS:]
     titles = "coefficients of\nthe centre", "\nestimate", "standard\nerror", "95 %\ninterval"
     cells = []
-    for row in center.coefficients:
+    for row in findings.center:
         if row not in omitted:
             name = row.feature if row.class_ is None else f"{row.feature}, {row.class_}"
             mean = number(row.estimate), number(row.std_error, 2), interval(row.low, row.high)
             cells.append((name, *mean, *(number(sd, 3) for sd, *_ in row.between)))
-    print_table([*titles, *(f"sd by\n{level}" for level in center.levels)], cells)
+    levels = [f"sd by\n{level.name}" for level in findings.differences.levels]
+    print_table([*titles, *levels], cells)
     if omitted:
         typer.echo(f"({len(omitted):,} that are closer to 0 are in the report)")
     typer.echo()

@@ -1,11 +1,10 @@
 """What rows say: a summary of them, and whether predictions of held-out ones hold."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import compress
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -34,25 +33,24 @@ class RowSummary:
     compared: NDArray[np.intp]
 
     @classmethod
-    def of_rows(cls, rows: Rows, names: list[str]) -> RowSummary:
+    def of_rows(cls, rows: Rows, names: list[str]) -> Self:
         """Look at rows in memory; `names` are those of the features, if they are columns."""
-        first = np.zeros(rows.n_tasks, dtype=np.intp)  # row of each task
-        first[rows.codes[::-1]] = np.arange(len(rows.codes))[::-1]
+        first = np.unique(rows.codes, return_index=True)[1]  # row of each task
         varies = np.any(rows.X[:, : len(names)] != rows.X[first[rows.codes], : len(names)], axis=0)
         return cls(
             counts=np.bincount(rows.codes, minlength=rows.n_tasks),
-            constant=np.array(names, dtype=object)[~varies].tolist(),
+            constant=list(compress(names, ~varies)),
             fingerprint=_fingerprint(rows.X, rows.codes, pd.util.hash_array(rows.y)),
             compared=np.arange(rows.n_tasks),
         )
 
     @classmethod
-    def of_sums(cls, total: Statistics, names: list[str], tasks: NDArray[np.intp]) -> RowSummary:
+    def of_sums(cls, total: Statistics, names: list[str], tasks: NDArray[np.intp]) -> Self:
         """Look at sums of all rows, of which the rows of some tasks were scored."""
         squares = np.einsum("nfjj->j", total.cells.scatters)[:-1]
         return cls(
             counts=total.counts,
-            constant=np.array(names, dtype=object)[squares == 0].tolist(),
+            constant=list(compress(names, squares == 0)),
             fingerprint=_fingerprint(total.cells.counts, total.cells.means),
             compared=tasks,
         )
@@ -117,10 +115,7 @@ def check_intervals(
 
 
 def _reliability(rows: Rows, shares: Array) -> Reliability:
-    """Check probabilities of two classes for the second, of more for the predicted one.
-
-    They are NaN for rows that were not held out.
-    """
+    """Check probabilities (NaN if not held out), of two classes the second's, else the largest."""
     classes, usable = np.asarray(rows.classes), np.isfinite(shares).all(axis=1)
     shares, true = shares[usable], np.searchsorted(classes, rows.y[usable])
     if len(classes) == 2:

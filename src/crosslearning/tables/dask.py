@@ -3,8 +3,6 @@
 ``fit_table`` is :func:`crosslearning.tables.fit_table`, which takes Dask data frames, too.
 """
 
-from __future__ import annotations
-
 import os
 from typing import Any
 
@@ -18,8 +16,5 @@ __all__ = ["fit_files", "fit_table"]
 def fit_files(
     source: str | os.PathLike[str], *, scheduler: str | None = None, **options: Any
 ) -> TableModel:
-    """Fit files on a scheduler, by default the current one.
-
-    It is :func:`crosslearning.tables.fit_files` otherwise.
-    """
+    """As :func:`crosslearning.tables.fit_files`, on a scheduler, by default the current one."""
     return fit_files_here(source, scheduler=scheduler or CURRENT, **options)

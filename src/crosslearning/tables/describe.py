@@ -6,7 +6,6 @@ from collections.abc import Collection
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from crosslearning.evaluation.scores import standard_error
 from crosslearning.frames.encoder import counted
 from crosslearning.tables.forecast import BLOCKS, count_trees, predictions
 from crosslearning.tables.model import TableModel
-from crosslearning.tables.pipeline import Compared, Fit
+from crosslearning.tables.pipeline import Fit
 
 Array = NDArray[np.float64]
 _MOST_TASKS = 2000  # that are listed one by one
@@ -39,19 +38,19 @@ _CENTRAL = (0.025, 0.975)  # quantiles of a column
 
 def describe(fit: Fit, command: str) -> records.Findings:
     """Return findings with the numbers that their file has: rounded, None for those not finite."""
-    trials, schema, rows = fit.compared.trials, fit.compared.schema, fit.compared.rows
-    comparison = verdicts.compared(trials, schema.labels[rows.compared], rows.counts[rows.compared])
-    findings = _findings(fit, command, comparison)
+    findings = _findings(fit, command)
     stored: records.Findings = from_json(records.Findings, to_json(findings))
     return replace(stored, comparison=findings.comparison)  # with the labels of the table
 
 
-def _findings(fit: Fit, command: str, comparison: Comparison) -> records.Findings:
+def _findings(fit: Fit, command: str) -> records.Findings:
     model, compared, trials = fit.model, fit.compared, fit.compared.trials
     schema, rows, described = compared.schema, compared.rows, compared.described
     measure = Measure(schema.metric.words, percent=schema.metric.name == "accuracy")
+    comparison = verdicts.compared(trials, schema.labels[rows.compared], rows.counts[rows.compared])
     verdict = verdicts.verdict_of(comparison, trials)
-    listed = _tasks_to_list(comparison, verdict.against)
+    listed = _tasks_to_list(comparison.gains(verdict.against))
+    columns = (described.tasks_, rows.counts, described.distances_, described.forces_)
     target = model.predicts if model.quantile is None else f"the {model.predicts}"
     return records.Findings(
         kind="table",
@@ -81,7 +80,7 @@ def _findings(fit: Fit, command: str, comparison: Comparison) -> records.Finding
         comparison=comparison.some(listed),
         holdout=fit.held_out and records.Holdout(fit.held_out.rows, fit.held_out.score),
         differences=differences.task_differences(compared.sharing, model, target, rows.constant),
-        tasks=_tasks(compared, rows.compared[listed]),
+        tasks=tuple(map(records.TaskRow, *(column[rows.compared[listed]] for column in columns))),
         coefficients=differences.coefficients(described, model, rows.compared[listed]),
         center=differences.center_summary(compared.sharing, model),
         constant_within_tasks=tuple(rows.constant),
@@ -98,7 +97,7 @@ def _remarks(fit: Fit, comparison: Comparison, measure: Measure) -> tuple[Remark
     alone = verdicts.against_separate(fit.compared.trials, comparison) or comparison
     shared = "with this model" if alone is comparison else "cross-learned"
     both = (extreme(alone, sign, fit.model.task, measure, shared=shared) for sign in (1, -1))
-    return tuple(remark for remark in both if remark is not None)
+    return tuple(filter(None, both))
 
 
 def _notes(fit: Fit) -> tuple[str, ...]:
@@ -115,16 +114,15 @@ def _notes(fit: Fit) -> tuple[str, ...]:
     notes += [column.note for column in features.used if column.note]
     notes += fit.notes
     if trials.spreading is not trials.chosen:
-        others = "differences between tasks"
-        if trials.described is not trials.chosen:
-            others = f"coefficients and {others}"
-        notes.append(f"{others} are those of: {trials.spreading.label}")
+        also = "coefficients and " if trials.described is not trials.chosen else ""
+        notes.append(f"{also}differences between tasks are those of: {trials.spreading.label}")
     return tuple(notes)
 
 
 def _provenance(fit: Fit, command: str) -> records.Provenance:
     schema = fit.compared.schema
     versions = {"python": platform.python_version(), "crosslearning": crosslearning.__version__}
+    columns = ((c.name, c.type, c.levels, c.missing) for c in schema.features.used)
     return records.Provenance(
         command=command,
         seed=schema.settings.seed,
@@ -132,21 +130,17 @@ def _provenance(fit: Fit, command: str) -> records.Provenance:
         dropped=schema.survey.dropped,
         versions=versions | {name: version(name) for name in _LIBRARIES},
         fingerprint=fit.compared.rows.fingerprint,
-        columns=tuple(
-            records.UsedColumn(c.name, c.type, c.levels, c.missing) for c in schema.features.used
-        ),
+        columns=tuple(records.UsedColumn(*column) for column in columns),
     )
 
 
 def _sentence(fit: Fit, verdict: records.Verdict, comparison: Comparison, measure: Measure) -> str:
-    """Say whether sharing helps, after saying that no model beats the baseline, if none does."""
-    schema, trials = fit.compared.schema, fit.compared.trials
-    epsilon = schema.settings.epsilon
-    text = verdicts.sentence(verdict, comparison, trials, measure, epsilon=epsilon)
+    """Say whether sharing helps, and first that no model beats the baseline, if none does."""
+    trials = fit.compared.trials
+    text = verdicts.sentence(verdict, comparison, trials, measure)
     if trials.means.max() > trials.baseline:
         return text
-    baseline = f"{_baseline(fit)}, which gives {number(schema.metric.reported(trials.baseline))}"
-    return f"No model is better than predicting {baseline}. {text}"
+    return f"No model is better than predicting {_baseline(fit)}. {text}"
 
 
 def _baseline(fit: Fit) -> str:
@@ -159,19 +153,16 @@ def _baseline(fit: Fit) -> str:
 def _score(fit: Fit, comparison: Comparison) -> records.Score:
     """Return the metric, and what the baseline and choices among some models score by it."""
     schema, trials = fit.compared.schema, fit.compared.trials
-    metric, words = schema.metric, schema.words
+    metric = schema.metric
     baseline, nested = metric.reported(trials.baseline), metric.reported(trials.nested_score)
     choices = verdicts.nested_scores(trials, comparison)
     among = [f", among {kind} {number(metric.reported(one))}" for kind, one in choices.items()]
     error = "root mean squared error" if schema.classes is None else "percent correct"
     return records.Score(
-        metric=metric.name,
         name=metric.words,
         greater_is_better=not metric.error,
         baseline=baseline,
-        nested=nested,
-        rows=words,
-        explanation=f"{words}, mean over tasks; predicting {_baseline(fit)} gives "
+        explanation=f"{schema.words}, mean over tasks; predicting {_baseline(fit)} gives "
         f"{number(baseline)}; choosing the model without the rows that it is scored on gives "
         f"{number(nested)}{''.join(among)}",
         error=error if metric.quantile is None else metric.words,
@@ -181,7 +172,11 @@ def _score(fit: Fit, comparison: Comparison) -> records.Score:
 def _models(fit: Fit) -> tuple[records.ModelScore, ...]:
     """Everything that was tried, best first."""
     trials, metric, models = fit.compared.trials, fit.compared.schema.metric, []
-    means, values, errors = trials.means, trials.scores.by_task, _errors(fit)
+    means, values, errors = trials.means, trials.scores.by_task, -trials.plain_means
+    if fit.model.classes is not None:
+        errors = -100.0 * errors  # percentages that are correct
+    elif fit.model.quantile is None:
+        errors = np.sqrt(np.maximum(errors, 0.0))
     best = trials.names.index(trials.chosen.name)
     for k in np.argsort(means[best] - means, kind="stable").tolist():
         candidate, ahead = trials.candidates[k], values[best] - values[k]
@@ -205,35 +200,19 @@ def _models(fit: Fit) -> tuple[records.ModelScore, ...]:
     return tuple(models)
 
 
-def _errors(fit: Fit) -> Array:
-    """Typical errors of models in units of the target, or percentages that are correct."""
-    means = fit.compared.trials.plain_means
-    if fit.model.classes is not None:
-        return 100.0 * means
-    return -means if fit.model.quantile is not None else np.sqrt(np.maximum(-means, 0.0))
-
-
 def _chosen_model(fit: Fit) -> records.ChosenModel:
     trials = fit.compared.trials
-    bases = [trials.named(name).base for name in trials.parts]
     return records.ChosenModel(
         name=trials.chosen.name,
         label=trials.chosen.label,
         why=verdicts.reason(trials, fit.compared.schema.words),
         parts=tuple(records.Part(c.name, c.label, weight) for c, weight in trials.listed_parts),
-        task_means=any("means" in BLOCKS.get(base, ()) for base in bases),
+        task_means=any("means" in BLOCKS.get(c.base, ()) for c, _ in trials.listed_parts),
     )
 
 
-def _tasks(compared: Compared, some: NDArray[np.intp]) -> tuple[records.TaskRow, ...]:
-    model = compared.described
-    columns = (model.tasks_, compared.rows.counts, model.distances_, model.forces_)
-    return tuple(map(records.TaskRow, *(column[some] for column in columns)))
-
-
-def _tasks_to_list(comparison: Comparison, rival: str) -> NDArray[np.intp]:
+def _tasks_to_list(gains: Array) -> NDArray[np.intp]:
     """Tasks to list one by one: all, or of many those at the ends and some of the others."""
-    gains = comparison.gains(rival)
     if len(gains) <= _MOST_TASKS:
         return np.arange(len(gains))
     order = np.argsort(gains)
@@ -244,78 +223,68 @@ def _tasks_to_list(comparison: Comparison, rival: str) -> NDArray[np.intp]:
 def effects(
     model: TableModel, frame: pd.DataFrame, constant: Collection[str] = ()
 ) -> tuple[records.PartialEffect, ...]:
-    """Predictions as one column changes, averaged over rows of the table.
+    """Predictions, or probabilities of the last class, as one column changes, averaged over rows.
 
-    At the centre and in some tasks, for the columns with the largest effects at the centre. For
-    classes it is the effect on the probability of the last one. Tasks cannot differ in the effect
-    of a column whose features are `constant` within all of them. Very many columns have none.
+    For columns with the largest effects at the centre, unless they are very many; also in some
+    tasks, but not for columns whose features are `constant` within all of them.
     """
     grids = _grids(model, frame)
     if not grids or model.rotation is not None:
         return ()
-    ends = np.cumsum([0, *map(len, grids.values())])
-    parts = {name: slice(*pair) for name, pair in zip(grids, pairwise(ends), strict=True)}
-    X = _encoded(model, frame, grids, ends[-1])
-    center = _averaged(model, X, -1)
-    largest = sorted(grids, key=lambda name: -np.ptp(center[parts[name]]))[:_COLUMNS]
+    X = _encoded(model, frame, grids)
+    centers = {name: _averaged(model, X[name], -1) for name in grids}
+    largest = sorted(grids, key=lambda name: -np.ptp(centers[name]))[:_COLUMNS]
     labels, classes = model._tasks.labels, model.classes
     drawn = range(0, len(labels), -(-len(labels) // _LINES))
     what = model.predicts if classes is None else f"probability of {model.target} = {classes[-1]}"
-    differ = [name for name in grids if not set(model.encoder.features_of(name)) <= set(constant)]
-    tasks = {name: drawn if name in differ else () for name in grids}
+    alike = [name for name in grids if {*model.encoder.features_of(name)} <= {*constant}]
+    tasks = {name: () if name in alike else drawn for name in grids}
     return tuple(
         records.PartialEffect(
             feature=name,
             what=what,
             probability=classes is not None,
             grid=tuple(grids[name]),
-            center=tuple(center[parts[name]]),
+            center=tuple(centers[name]),
             tasks=tuple(labels[task] for task in tasks[name]),
-            lines=tuple(tuple(_averaged(model, X[parts[name]], task)) for task in tasks[name]),
+            lines=tuple(tuple(_averaged(model, X[name], task)) for task in tasks[name]),
         )
         for name in largest
     )
 
 
-def _grids(model: TableModel, frame: pd.DataFrame) -> dict[str, list[Any]]:
+def _grids(model: TableModel, frame: pd.DataFrame) -> dict[str, NDArray[Any]]:
     """Values of each column: few numbers as they are, others evenly spaced; frequent levels."""
-    grids: dict[str, list[Any]] = {}
+    grids: dict[str, NDArray[Any]] = {}
     for name in model.encoder.plain:
         values = model.encoder.read(frame, name)
         values = values[np.isfinite(values)]
         low, high = np.quantile(values, _CENTRAL)
         distinct = np.unique(values[(values >= low) & (values <= high)])
-        many = len(distinct) > _GRID
-        grids[name] = (np.linspace(low, high, _GRID) if many else distinct).tolist()
+        grids[name] = np.linspace(low, high, _GRID) if len(distinct) > _GRID else distinct
     for name, levels in model.encoder.levels.items():
         counts = counted(frame[name]).sort_values(ascending=False, kind="stable")
-        grids[name] = [level for level in counts.index if level in levels][:_COLUMNS]
+        grids[name] = counts.index[counts.index.isin(levels)][:_COLUMNS].to_numpy(dtype=object)
     return {name: grid for name, grid in grids.items() if len(grid) > 1}
 
 
 def _encoded(
-    model: TableModel, frame: pd.DataFrame, grids: dict[str, list[Any]], n_points: int
-) -> Array:
-    """Features of some rows for each value of a grid, one column after the other."""
-    n_scores = 1 if model.classes is None else len(model.classes) - 1
-    each = n_scores * (len(model.encoder.feature_names) + (_NODES if n_scores > 1 else 0))
-    each += count_trees(model.state)
-    most = np.clip(_NUMBERS // (n_points * each * (_LINES + 1)), 1, _ROWS)
-    n_rows = min(int(most), len(frame))
-    frame = frame.iloc[np.linspace(0, len(frame) - 1, n_rows).astype(np.intp)]
-    nobody = np.full(n_points * n_rows, None, dtype=object)
-    rows: dict[str, NDArray[Any]] = dict.fromkeys(model.task_columns, nobody)
-    for name in model.encoder.columns:
-        values = frame[name].to_numpy(dtype=object)
-        if name in model.encoder.numbers:
-            values = model.encoder.read(frame, name)
-        rows[name] = np.tile(values, n_points).reshape(n_points, n_rows)
-    start = 0
+    model: TableModel, frame: pd.DataFrame, grids: dict[str, NDArray[Any]]
+) -> dict[str, Array]:
+    """Features of some rows for each value of each grid: (values, rows, features)."""
+    encoder, n_scores = model.encoder, 1 if model.classes is None else len(model.classes) - 1
+    names, n_points = np.array(encoder.feature_names), sum(map(len, grids.values()))
+    each = n_scores * (len(names) + (_NODES if n_scores > 1 else 0)) + count_trees(model.state)
+    n_rows = min(int(np.clip(_NUMBERS // (n_points * each * (_LINES + 1)), 1, _ROWS)), len(frame))
+    some = frame.iloc[np.linspace(0, len(frame) - 1, n_rows).astype(np.intp)]
+    rows, longest = encoder.encode(some), max(map(len, grids.values()))
+    varied = {name: np.resize(grid, longest) for name, grid in grids.items()}
+    values = encoder.encode(frame.iloc[[0] * longest].assign(**varied))
+    X = {}
     for name, grid in grids.items():
-        rows[name][start : start + len(grid)] = np.array(grid, dtype=object)[:, np.newaxis]
-        start += len(grid)
-    table = pd.DataFrame({name: column.ravel() for name, column in rows.items()})
-    return model.encode(table)[0].reshape(n_points, n_rows, -1)
+        changed = np.isin(names, [*encoder.features_of(name), f"{name} missing"])
+        X[name] = np.where(changed, values[: len(grid), np.newaxis], rows)
+    return X
 
 
 def _averaged(model: TableModel, X: Array, task: int) -> Array:

@@ -1,11 +1,13 @@
 """How tasks differ in a linear model: coefficients, their standard deviations, and a map."""
 
 import warnings
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 
 import crosslearning.tables.findings as records
 from crosslearning.convex.evidence.posterior import VarianceLaw
@@ -22,8 +24,8 @@ def _with_center(model: Any, name: str) -> Array:
     """Tasks, then the centre: (tasks + 1, scores, features), or 1 feature for intercepts."""
     tasks, center = getattr(model, name), getattr(model, f"center_{name}")
     width = 1 if name == "intercept_" else model.n_features_in_
-    both = [np.reshape(tasks, (len(tasks), -1, width)), np.reshape(center, (1, -1, width))]
-    return np.concatenate(both)
+    both = np.append(np.reshape(tasks, (len(tasks), -1)), np.reshape(center, (1, -1)), axis=0)
+    return both.reshape(len(both), -1, width)
 
 
 def coefficient_table(
@@ -47,7 +49,12 @@ def coefficient_table(
         columns["class"] = np.tile(np.repeat(model.classes_[-k:], p), n)
     columns["feature"] = np.tile(np.array([*names, "(intercept)"], dtype=object), n * k)
     columns |= {"coefficient": values.ravel(), "standard_deviation": deviations.ravel()}
-    return pd.concat([pd.DataFrame(columns), _thresholds(model)], ignore_index=True)
+    table, thresholds = pd.DataFrame(columns), getattr(model, "thresholds_", ())
+    if not len(thresholds):
+        return table
+    between = [f"(threshold {low} | {high})" for low, high in pairwise(model.classes_)]
+    more = {"task": "(centre)", "feature": between, "coefficient": thresholds}
+    return pd.concat([table, pd.DataFrame(more)], ignore_index=True)
 
 
 def _by_class(model: Any) -> bool:
@@ -55,29 +62,16 @@ def _by_class(model: Any) -> bool:
     return hasattr(model, "classes_") and not getattr(model, "ordered", False)
 
 
-def _thresholds(model: Any) -> pd.DataFrame:
-    """List what separates ordered classes, on the scale of the intercept."""
-    values = getattr(model, "thresholds_", ())
-    pairs = zip(model.classes_, model.classes_[1:], strict=False) if len(values) else ()
-    names = [f"(threshold {low} | {high})" for low, high in pairs]
-    return pd.DataFrame({"task": "(centre)", "feature": names, "coefficient": [*values]})
-
-
 def coefficients(estimator: Any, model: TableModel, some: NDArray[np.intp]) -> records.Coefficients:
-    """List parameters of some tasks, for more than two classes by class.
-
-    Coefficients are per standard deviation of a feature of the table, and intercepts those at the
-    means of the features.
-    """
+    """List parameters of some tasks, for standardised features; of several classes by class."""
     both = np.append(some, len(estimator.tasks_))  # and the centre
     coef = _with_center(estimator, "coef_")[both]
     intercept = _with_center(estimator, "intercept_")[both, :, 0] + coef @ estimator.feature_mean_
-    coef = (
-        coef * estimator.feature_scale_ if model.rotation is None else coef @ model.rotation.axes.T
-    )
+    axes = np.diag(estimator.feature_scale_) if model.rotation is None else model.rotation.axes.T
+    coef = coef @ axes
     classes = estimator.classes_[-coef.shape[1] :] if _by_class(estimator) else [None]
     columns = zip(classes, coef.swapaxes(0, 1).tolist(), intercept.T.tolist(), strict=True)
-    predictors = [
+    predictors = (
         records.Predictor(
             class_=label,
             center=slopes[-1],
@@ -86,7 +80,7 @@ def coefficients(estimator: Any, model: TableModel, some: NDArray[np.intp]) -> r
             intercepts=levels[:-1],
         )
         for label, slopes, levels in columns
-    ]
+    )
     features = tuple(model.encoder.feature_names)
     return records.Coefficients(features=features, predictors=tuple(predictors))
 
@@ -94,20 +88,17 @@ def coefficients(estimator: Any, model: TableModel, some: NDArray[np.intp]) -> r
 def task_differences(
     estimator: Any, model: TableModel, target: str, constant: list[str]
 ) -> records.TaskDifferences:
-    """How much tasks differ in each coefficient, per standard deviation of its column.
+    """How much tasks, and groups of tasks, differ in each coefficient of standardised columns.
 
-    With 95 % intervals, those of :meth:`CrossBayesianRidge.summary`, unless too few tasks determine
-    them. Columns with a common variance are listed once, the largest first and without `constant`
-    columns. Tasks within groups have the differences of groups as well.
+    Columns with a common variance are listed once, and `constant` columns not at all.
     """
-    axes = getattr(model.rotation, "axes", None)
-    center = estimator.center_coef_ * estimator.feature_scale_
-    center = np.reshape(center, (-1, estimator.n_features_in_))[-1]
-    center = center if axes is None else axes @ center
-    names, units = _levels(estimator, model)
+    axes = np.eye(estimator.n_features_in_) if model.rotation is None else model.rotation.axes
+    center = axes @ np.atleast_2d(estimator.center_coef_ * estimator.feature_scale_)[-1]
+    units = [*map(len, estimator.groups_), len(estimator.tasks_)]
+    columns = model.task_columns[-len(units) :]  # an estimator may know no groups
     levels = tuple(
         _differences(name, n, deviations, model.encoder.feature_names, center, constant)
-        for name, n, deviations in zip(names, units, _deviations(estimator, axes), strict=True)
+        for name, n, deviations in zip(columns, units, _deviations(estimator, axes), strict=True)
     )
     family = family_of(vars(estimator))
     logarithmic, noisy = family.link == "log", family.link == "identity" and family.has_dispersion
@@ -120,23 +111,16 @@ def task_differences(
     )
 
 
-def _levels(estimator: Any, model: TableModel) -> tuple[list[str], list[int]]:
-    """Columns by which tasks differ, outermost first, and how many groups or tasks there are."""
-    groups = [len(names) for names in estimator.groups_]
-    columns = model.task_columns if groups else [model.task]
-    return columns, [*groups, len(estimator.tasks_)]
-
-
-def center_summary(estimator: Any, model: TableModel) -> records.CenterSummary | None:
-    """Summarise the centre of an estimator of the columns of a table; None if they are rotated."""
+def center_summary(estimator: Any, model: TableModel) -> tuple[records.CenterCoefficient, ...]:
+    """Summarise the centre of an estimator of the columns of a table, if they are not rotated."""
     if model.rotation is not None:
-        return None
+        return ()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about intervals that are missing
         frame = estimator.summary().frame
     names = [*model.encoder.feature_names, "(intercept)"]
     classes = [key[0] for key in frame.index] if frame.index.nlevels > 1 else [None] * len(frame)
-    coefficients = (
+    return tuple(
         records.CenterCoefficient(
             feature=names[k % len(names)],
             class_=classes[k],
@@ -148,8 +132,6 @@ def center_summary(estimator: Any, model: TableModel) -> records.CenterSummary |
         )
         for k, row in enumerate(frame.to_numpy().tolist())
     )
-    levels, _ = _levels(estimator, model)
-    return records.CenterSummary(levels=tuple(levels), coefficients=tuple(coefficients))
 
 
 def _differences(
@@ -167,39 +149,20 @@ def _differences(
         ends = (low, high) if np.isfinite(high) and sd > 0 else (None, None)
         return records.Difference(what=what, sd=sd, low=ends[0], high=ends[1], **about)
 
-    every = sum(map(len, groups.values()))
-    shared = tuple(
-        difference(
-            _words(group, names, every),
-            group[0],
-            columns=tuple(names[j] for j in group),
-            center=center[group[0]],
-        )
-        for group in sorted(groups.values(), key=lambda group: -sds[group[0]])
-    )
-    level = difference("level", -1)
-    shown = (level, *shared) if level.sd > 0 else shared
+    level, shared = difference("level", -1), []
+    for group in sorted(groups.values(), key=lambda group: -sds[group[0]]):
+        columns, first = tuple(names[j] for j in group), group[0]
+        which = "every column" if len(groups) == 1 else f"each of {len(group)} columns"
+        what = columns[0] if len(group) == 1 else f"the effect of {which}"
+        shared.append(difference(what, first, columns=columns, center=center[first]))
+    shown = (level, *shared) if level.sd > 0 else tuple(shared)
     return records.LevelDifferences(name=name, units=units, level=level, shown=shown)
 
 
-def _words(group: list[int], names: list[str], n_different: int) -> str:
-    """Name columns with a common variance, of all columns that tasks differ in."""
-    if len(group) == 1:
-        return names[group[0]]
-    every = len(group) == n_different
-    return f"the effect of {'every column' if every else f'each of {len(group)} columns'}"
-
-
-def _deviations(model: Any, axes: Array | None) -> list[Array]:
-    """Return standard deviations of columns and of the level with 95 % intervals, by level.
-
-    They are averages over scores, whose intervals are those of the first.
-    """
+def _deviations(model: Any, axes: Array) -> list[Array]:
+    """Return standard deviations of columns and of the level with 95 % intervals, by level."""
     p, width = model.n_features_in_, model.center_covariance_.shape[0]
-    q, columns = width // (p + 1), np.eye(p + 1)
-    if axes is not None:
-        columns = np.zeros((len(axes) + 1, p + 1))
-        columns[:-1, :-1], columns[-1, -1] = axes, 1.0
+    q, columns = width // (p + 1), block_diag(axes, np.ones((1, 1)))
     first = np.asarray(np.kron(columns, np.eye(q)[:1]), dtype=np.float64)
     levels = model.covariance_.reshape(-1, width, width)
     laws = np.split(model.task_variance_law_, len(levels), axis=1)
@@ -211,6 +174,7 @@ def _deviations(model: Any, axes: Array | None) -> list[Array]:
         share = np.divide(variances, of_first, out=np.ones_like(variances), where=of_first > 0)
         few = np.abs(first) @ (law[2] < _FEWEST) > 0
         ends = VarianceLaw(*law).interval_along(first, covariance, 0.95)
+        # Averages over scores, whose intervals are those of the first.
         squares = [variances, *(np.where(few, np.nan, share * end) for end in ends)]
         result.append(getattr(model, "target_scale_", 1.0) * np.sqrt(squares).T)
     return result

@@ -1,11 +1,8 @@
 """What ``crosslearning fit`` does, as scikit-learn estimators."""
 
-from __future__ import annotations
-
 import json
 import os
-from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from numbers import Integral
@@ -28,7 +25,6 @@ from sklearn.utils.validation import (
 
 from crosslearning.archive import from_json, to_json
 from crosslearning.evaluation import Comparison
-from crosslearning.frames.columns import require_columns
 from crosslearning.tables.findings import Findings
 from crosslearning.tables.fitting import fit_table
 from crosslearning.tables.model import TableModel
@@ -50,7 +46,7 @@ _CANDIDATE = ["name", "label", "end", "score", "standard_error", "chosen"]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class CrossTable(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
+class CrossTable(BaseEstimator):  # type: ignore[misc]
     """Base of :class:`CrossRegressor` and :class:`CrossClassifier`."""
 
     task_column: Any = None
@@ -67,6 +63,7 @@ class CrossTable(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
     random_state: Any = 0
 
     _kind: ClassVar[str]
+    _learn_target: ClassVar[Callable[..., Any]]  # checks y, stores classes, returns a column
 
     def fit(
         self,
@@ -81,13 +78,13 @@ class CrossTable(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         ----------
         X : DataFrame or array of shape (n_rows, n_features)
             Features: numbers, categories and dates, with or without gaps. Columns of a DataFrame
-            that are constant, number the rows or hold free text are left out. The columns of an
-            array are named x0, x1, and so on.
+            that are constant, number the rows or hold free text are left out. Those of an array
+            are named x0, x1, and so on.
         y : array of shape (n_rows,)
             Targets or classes.
         tasks : array of shape (n_rows,), optional
-            Task label of each row: any hashable values, at least two of them. Needed unless there
-            is a `task_column`. Of groups within groups several columns, outermost first.
+            Task label of each row, needed unless there is a `task_column`: at least two hashable
+            values. Of groups within groups several columns, outermost first.
         sample_weight : array of shape (n_rows,), optional
             Weight of each row.
         """
@@ -112,19 +109,10 @@ class CrossTable(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         # A column of a matrix is meant as a feature, even if it looks like a row number.
         if not isinstance(X, pd.DataFrame):
             roles["features"] = [name for name in table.columns if name != self.group]
-        settings = self._settings(roles)
-        for option in ("numbers", "categories", "time", "group"):
-            value = getattr(settings, option)
-            names = value if isinstance(value, tuple) else [] if value is None else [value]
-            require_columns(table, names, f"option {option}", "X")
-        model = fit_table(table.assign(**added), **vars(settings))
+        model = fit_table(table.assign(**added), **vars(self._settings(roles)))
         assert model.findings is not None  # unlike those of a stored model
         self.model_ = replace(model, findings=replace(model.findings, python=self._python()))
         return self
-
-    @abstractmethod
-    def _learn_target(self, y: NDArray[Any], source: Any) -> Any:
-        """Return the column of the target, checked, and store what decodes predictions."""
 
     def _settings(self, roles: dict[str, Any]) -> FitSettings:
         """Return the parameters as settings of a fit."""
@@ -137,10 +125,9 @@ class CrossTable(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
 
     def _python(self) -> str:
         """Write the lines that repeat the fit, for the report."""
-        tasks = "" if self.task_column is not None else ", tasks=tasks"
-        name = type(self).__name__
-        lines = f"model = {self!r}\nmodel.fit(X, y{tasks})\nprint(model.sentence_)"
-        return f"from crosslearning import {name}\n\n{lines}"
+        call = "fit(X, y)" if self.task_column is not None else "fit(X, y, tasks=tasks)"
+        lines = f"model = {self!r}\nmodel.{call}\nprint(model.sentence_)"
+        return f"from crosslearning import {type(self).__name__}\n\n{lines}"
 
     def _checked_features(self, X: Any, *, reset: bool) -> pd.DataFrame:
         """Return a table of the features, whose types are those of X."""
@@ -148,35 +135,28 @@ class CrossTable(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
             validate_data(self, X, reset=reset, skip_check_array=True)
             frame = X.reset_index(drop=True)
         else:
-            checks = {"dtype": None, "ensure_all_finite": "allow-nan"}
-            least = 2 if reset else 1
-            array = validate_data(self, X, reset=reset, ensure_min_samples=least, **checks)
-            frame = pd.DataFrame(array)
+            checks = {"ensure_all_finite": "allow-nan", "ensure_min_samples": 2 if reset else 1}
+            frame = pd.DataFrame(validate_data(self, X, reset=reset, dtype=None, **checks))
         numbered = [f"x{k}" for k in range(frame.shape[1])]
         return frame.set_axis(list(getattr(self, "feature_names_in_", numbered)), axis=1)
 
     def _predictions(self, X: Any, tasks: Any, coverage: float = 0.9) -> pd.DataFrame:
-        """Return the columns that `TableModel.predict` does."""
-        model = self._fitted
+        """Return the columns that `TableModel.predict` does; the centre predicts new tasks."""
+        fitted, columns = self.tasks_, self.model_.task_columns
         X, tasks = separate_labels(X, tasks, self.task_column)
         frame = self._checked_features(X, reset=False)
-        labels = self._checked_labels(tasks, len(frame))
-        return model.predict(frame.assign(**labels), coverage=coverage)
-
-    def _checked_labels(self, tasks: Any, n_rows: int) -> dict[str, Any]:
-        """Return the task columns to predict; the centre predicts rows without a label."""
-        columns, fitted = self._fitted.task_columns, self.tasks_
         if len(columns) > 1 and tasks is not None and not is_center(tasks):
-            paths = paths_like(tasks, n_rows, columns, fitted.tolist())
-            return dict(zip(columns, zip(*paths, strict=True), strict=True))
-        codes_to_predict(fitted, tasks, n_rows)  # refuses labels of other types
-        # A string other than "center" was just refused.
-        labels = None if isinstance(tasks, str) else check_tasks(tasks, n_rows)
-        return dict.fromkeys(columns, labels)
+            paths = paths_like(tasks, len(frame), columns, fitted.tolist())
+            labels: dict[str, Any] = dict(zip(columns, zip(*paths, strict=True), strict=True))
+        else:
+            codes_to_predict(fitted, tasks, len(frame))  # refuses other types, and other strings
+            each: Any = None if isinstance(tasks, str) else check_tasks(tasks, len(frame))
+            labels = dict.fromkeys(columns, each)
+        return self.model_.predict(frame.assign(**labels), coverage=coverage)
 
     @property
     def _fitted(self) -> TableModel:
-        """The fitted model; a `NotFittedError`, which is an `AttributeError`, before `fit`."""
+        """The fitted model, or a `NotFittedError`, which is an `AttributeError`."""
         check_is_fitted(self, "model_")
         return self.model_
 
@@ -208,41 +188,33 @@ class CrossTable(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         findings = self._findings
         texts = [repr(to_json(label)) for label in self._fitted._tasks.labels]
         originals = dict(zip(texts, self.tasks_, strict=True))
-        labels = [originals[repr(to_json(label))] for label in findings.comparison.labels]
-        return replace(
-            findings.comparison,
-            labels=as_objects(labels),
-            stated=findings.verdict.effect,
-            words=findings.sentence,
-        )
+        labels = as_objects([originals[repr(to_json(k))] for k in findings.comparison.labels])
+        stated, words = findings.verdict.effect, findings.sentence
+        return replace(findings.comparison, labels=labels, stated=stated, words=words)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the fitted model to a folder, without pickle; :func:`crosslearning.load` reads it.
 
-        The commands ``crosslearning predict`` and ``crosslearning report`` read it, too. An
-        earlier fit in the folder is replaced; a folder with anything else is refused.
+        An earlier fit in the folder is replaced; a folder with anything else is refused.
         """
-        names = ("n_features_in_", "feature_names_in_", "classes_")
-        fitted = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        names = {"n_features_in_", "feature_names_in_", "classes_"} & vars(self).keys()
+        fitted = {name: getattr(self, name) for name in sorted(names)}
         wrapper = {"parameters": self.get_params(deep=False), "fitted": fitted}
         replace(self._fitted, wrapper=wrapper).save(folder)
 
     def report(self, path: str | os.PathLike[str]) -> Path:
-        """Write the findings as one HTML page that works offline, and return its path.
-
-        In a folder, the page is ``report.html``. This needs the extra ``app``.
-        """
+        """Write an HTML page, ``report.html`` in a folder; needs the extra ``app``."""
         from crosslearning.report.page import write_findings
 
         return write_findings(self._findings, path)
 
-    def plot(self) -> Plot:
+    def plot(self) -> "Plot":
         """Draw the errors of all models that were tried; needs the extra ``app``."""
         from crosslearning.report import plots
 
         return plots.table_models(self._findings)
 
-    def plot_tasks(self) -> Plot:
+    def plot_tasks(self) -> "Plot":
         """Draw the coefficients of every task around the centre; needs the extra ``app``."""
         from crosslearning.report import plots
 
@@ -250,10 +222,8 @@ class CrossTable(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
 
     def _html_repr(self) -> str:
         """Show the verdict in a notebook, once there is one."""
-        if "model_" in vars(self) and self.model_.findings is not None:
-            return self.model_._repr_html_() or ""
-        unfitted: str = super()._html_repr()
-        return unfitted
+        verdict = self.model_._repr_html_() if "model_" in vars(self) else None
+        return str(verdict or super()._html_repr())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -266,8 +236,8 @@ class CrossTable(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
 class CrossRegressor(TaskRegressor, CrossTable):
     """The best regression for related tasks that ``crosslearning fit`` can find for a table.
 
-    Linear models, curves and boosted trees, each as one pooled model, cross-learned and as separate
-    models, are compared on held-out rows. The best of them, or a blend, is fitted to all rows.
+    Linear models, curves and boosted trees, each pooled, cross-learned and separate, are compared
+    on held-out rows. The best of them, or a blend, is fitted to all rows.
 
     Parameters
     ----------
@@ -288,16 +258,14 @@ class CrossRegressor(TaskRegressor, CrossTable):
         One row per model tried, best first: ``name``, ``label``, ``end`` (how much tasks share),
         ``score`` (errors are positive), ``standard_error``, and whether it was ``chosen``.
     comparison_ : Comparison
-        The choice among all models, as "cross", compared with the same choice among pooled and
-        among separate models. Of more than 2,000 tasks it has some.
+        The choice among all models, "cross", compared with those among pooled and among separate
+        models. Of more than 2,000 tasks it has some.
     sentence_ : str
         Whether sharing helps, and by how much.
     tasks_ : array of shape (n_tasks,)
         Labels of the tasks; of groups within groups tuples of labels, outermost first.
-    n_features_in_ : int
-        Number of columns of X, without `task_column`.
-    feature_names_in_ : array of str
-        Their names.
+    n_features_in_, feature_names_in_ : int, array of str
+        Number and names of the columns of X, without `task_column`.
 
     See Also
     --------
@@ -325,12 +293,7 @@ class CrossRegressor(TaskRegressor, CrossTable):
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the lower and upper ends of prediction intervals, two arrays of shape (n_rows,).
 
-        Parameters
-        ----------
-        X, tasks
-            As in `predict`.
-        coverage : float, default=0.9
-            Probability that a target lies in its interval.
+        A target lies in its interval with the probability `coverage`; X and tasks as in `predict`.
         """
         if self._fitted.quantile is not None:
             raise ValueError(
@@ -346,9 +309,7 @@ class CrossRegressor(TaskRegressor, CrossTable):
     def _measure(self) -> Callable[..., float]:
         """Return R² or, for a quantile, D² of the pinball loss."""
         level = self._fitted.quantile
-        if level is None:
-            return super()._measure()
-        return partial(d2_pinball_score, alpha=level)
+        return super()._measure() if level is None else partial(d2_pinball_score, alpha=level)
 
     def _learn_target(self, y: NDArray[Any], source: Any) -> Any:
         try:
@@ -358,10 +319,9 @@ class CrossRegressor(TaskRegressor, CrossTable):
         except (TypeError, ValueError) as error:
             name = getattr(source, "name", None)
             text = y[pd.to_numeric(pd.Series(y), errors="coerce").isna()]
-            wrong = str([*text, *y][0])
             raise ValueError(
                 f"{'`y`' if name is None else f'The target {name!r}'} must hold numbers; got "
-                f"{wrong!r}. Convert it to numbers, or use CrossClassifier for classes."
+                f"{str([*text, *y][0])!r}. Convert it, or use CrossClassifier for classes."
             ) from error
 
 
@@ -369,8 +329,8 @@ class CrossClassifier(TaskClassifier, CrossTable):
     """The best classification for related tasks that ``crosslearning fit`` can find for a table.
 
     Parameters and attributes are those of :class:`CrossRegressor`, without `family` and `quantile`
-    and with ``classes_``. `metric` is one of "log-loss" (the default), "accuracy" and "auc". There
-    may be at most 50 classes. Those of an ordered pandas Categorical are also tried as ordered.
+    and with ``classes_``, at most 50. `metric` is one of "log-loss" (the default), "accuracy" and
+    "auc". The classes of an ordered pandas Categorical are also tried as ordered.
 
     Examples
     --------
@@ -396,11 +356,9 @@ class CrossClassifier(TaskClassifier, CrossTable):
         self, X: ArrayLike, tasks: ArrayLike | str | None = None
     ) -> NDArray[np.float64]:
         """Logarithms of `predict_proba`."""
-        smallest = np.finfo(np.float64).tiny
-        return np.asarray(np.log(np.maximum(self.predict_proba(X, tasks), smallest)))
+        return np.log(np.maximum(self.predict_proba(X, tasks), np.finfo(np.float64).tiny))
 
-    def _class_scores(self, X: Any, tasks: Any) -> NDArray[np.float64]:
-        return self.predict_proba(X, tasks)
+    _class_scores = predict_proba
 
     def _learn_target(self, y: NDArray[Any], source: Any) -> Any:
         # Text that is marked as categories is never mistaken for numbers.
@@ -421,8 +379,7 @@ def load(folder: str | os.PathLike[str]) -> CrossRegressor | CrossClassifier:
     ----------
     folder : path
         What :meth:`CrossRegressor.save` or the command ``crosslearning fit`` wrote. The latter
-        becomes an estimator with a `task_column`, whose features are the columns that the model
-        uses.
+        becomes an estimator with a `task_column`; its features are the columns of the model.
 
     Returns
     -------
@@ -433,13 +390,12 @@ def load(folder: str | os.PathLike[str]) -> CrossRegressor | CrossClassifier:
     if results.is_file():
         stored = json.loads(results.read_text(encoding="utf-8"))
         model = replace(model, findings=from_json(Findings, stored))
-    names = as_objects(list(model.encoder.columns))
+    names = as_objects(model.encoder.columns)
     fitted = {"n_features_in_": len(names), "feature_names_in_": names}
     if model.classes is not None:
         fitted["classes_"] = model.classes
-    task_column = model.task if model.levels is None else model.task_columns
-    by_command: dict[str, Any] = {"parameters": {"task_column": task_column}, "fitted": fitted}
-    state = model.wrapper or by_command
+    parameters = {"task_column": model.task if model.levels is None else model.task_columns}
+    state = model.wrapper or {"parameters": parameters, "fitted": fitted}  # of the command
     kind = CrossRegressor if model.classes is None else CrossClassifier
     estimator = kind(**state["parameters"])
     estimator.__dict__.update(state["fitted"], model_=model)
@@ -449,8 +405,7 @@ def load(folder: str | os.PathLike[str]) -> CrossRegressor | CrossClassifier:
 def _named_labels(tasks: Any, table: pd.DataFrame) -> dict[str, Any]:
     """Return columns of labels by names that the table does not have, outermost first."""
     if not has_levels(tasks):
-        name = _new_name(tasks, "task", list(table.columns))
-        return {name: check_tasks(tasks, len(table))}
+        return {_new_name(tasks, "task", table.columns): check_tasks(tasks, len(table))}
     names, labels = level_names(tasks), pd.DataFrame(tasks)
     if taken := [name for name in names if name in table.columns]:
         raise ValueError(
@@ -460,10 +415,10 @@ def _named_labels(tasks: Any, table: pd.DataFrame) -> dict[str, Any]:
     return {name: check_tasks(labels.iloc[:, k], len(table)) for k, name in enumerate(names)}
 
 
-def _new_name(values: Any, default: str, taken: list[str]) -> str:
+def _new_name(values: Any, default: str, taken: Collection[str]) -> str:
     """Return the name of a column, or a default, with underscores if it is taken."""
-    name = getattr(values, "name", None)
+    name: Any = getattr(values, "name", None)
     name = name if isinstance(name, str) else default
     while name in taken:
         name += "_"
-    return name
+    return str(name)

@@ -1,10 +1,4 @@
-"""What was found in a table: records of what ``results.json`` holds.
-
-Errors are positive, but in a comparison, where greater is better. None stands for what is
-undefined, such as the score of a task without held-out rows.
-"""
-
-from __future__ import annotations
+"""What was found in a table, as in ``results.json``: errors are positive, None is undefined."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +8,7 @@ from crosslearning.convex.predict import Coverage
 from crosslearning.evaluation.comparison import Comparison, Effect, Remark
 from crosslearning.evaluation.scores import Reliability
 
-VERSION = 5
+VERSION = 6
 Label: TypeAlias = Any  # of a task, class or level: text, a number or a boolean
 Numbers: TypeAlias = tuple[float, ...]
 
@@ -32,33 +26,22 @@ class Size:
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """The metric, by which models are chosen, and its value for a baseline and for the choice.
+    """The metric, by which models are chosen, and its value for a baseline."""
 
-    `rows` says on which rows, and `error` what the errors of models are: in units of the target, or
-    the percentage that is correct.
-    """
-
-    metric: str
     name: str
     greater_is_better: bool
     baseline: float | None
-    nested: float | None
-    rows: str
     explanation: str
-    error: str
+    error: str  # what those of models are: in units of the target, or the percentage correct
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelScore:
-    """A model that was tried, its typical error, and how much worse it is than the chosen one.
-
-    `kind` is one of pooled, levels, cross and separate. One that is not `kept`, since it obeys no
-    bound, is for comparison only.
-    """
+    """A model that was tried, its typical error, and how much worse it is than the chosen one."""
 
     name: str
     label: str
-    kind: str
+    kind: str  # pooled, levels, cross or separate
     score: float | None
     error: float | None
     standard_error: float | None
@@ -66,7 +49,7 @@ class ModelScore:
     difference_error: float | None
     seconds: float
     chosen: bool
-    kept: bool = True
+    kept: bool = True  # or only compared with, since it obeys no bound
 
 
 @dataclass(frozen=True)
@@ -80,15 +63,12 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class ChosenModel:
-    """The model that is kept, and its parts: itself, or those of a blend.
-
-    `task_means` says whether a part knows the means that columns have in every task.
-    """
+    """The model that is kept, its parts, and whether one knows the means of columns in tasks."""
 
     name: str
     label: str
     why: str
-    parts: tuple[Part, ...]
+    parts: tuple[Part, ...]  # of a blend, or the model itself
     task_means: bool
 
 
@@ -105,12 +85,7 @@ class Horizon:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What comparing the choice among all models with that among models at one end says of sharing.
-
-    `gain` is over the end `against`, with its standard error paired over tasks; `helped` and `hurt`
-    count the tasks, of `n_tasks`, for which the choice is better and worse. `labels` name the
-    choices by method.
-    """
+    """What the comparison says of sharing, by its gain over the choice at the end `against`."""
 
     effect: Effect
     against: str
@@ -119,7 +94,7 @@ class Verdict:
     helped: int
     hurt: int
     n_tasks: int
-    labels: Mapping[str, str]
+    labels: Mapping[str, str]  # of the choices, by method
 
 
 @dataclass(frozen=True)
@@ -142,53 +117,39 @@ class TaskRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """A standard deviation between tasks, and its 95 % interval if there is one.
-
-    Of their level, or of the coefficient of each of some columns per standard deviation of the
-    column; `center` is the coefficient of the first.
-    """
+    """A standard deviation between tasks with its 95 % interval, of their level or of effects."""
 
     what: str
-    columns: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()  # whose standardised effects differ alike
     sd: float
     low: float | None
     high: float | None
-    center: float | None = None
+    center: float | None = None  # effect of the first column
 
 
 @dataclass(frozen=True, kw_only=True)
 class LevelDifferences:
-    """How much tasks, or groups of tasks, differ, by a column of this name.
-
-    `shown` are the differences that are not 0, the largest first, after that of the level.
-    """
+    """How much tasks, or groups of tasks, differ, by a column of this name."""
 
     name: str
     units: int
     level: Difference
-    shown: tuple[Difference, ...]
+    shown: tuple[Difference, ...]  # those that are not 0, the largest first after the level
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskDifferences:
-    """How much tasks differ, in `unit`: groups within groups, outermost first, and tasks last.
-
-    `noise` is the standard deviation within tasks, if the target has one. `factor` is that of one
-    standard deviation of the level of tasks if the unit is a logarithm.
-    """
+    """How much groups of tasks, outermost first, and tasks differ."""
 
     levels: tuple[LevelDifferences, ...]
-    noise: float | None
+    noise: float | None  # standard deviation within tasks
     unit: str
-    factor: float | None
+    factor: float | None  # of one standard deviation of the level, if the unit is a logarithm
 
 
 @dataclass(frozen=True, kw_only=True)
 class Predictor:
-    """Standardised coefficients by feature, in the centre and in each task; those of a class.
-
-    Intercepts are those at the means of the features.
-    """
+    """Standardised coefficients by feature, in the centre and each task, perhaps of a class."""
 
     class_: Label = None
     center: Numbers
@@ -207,10 +168,7 @@ class Coefficients:
 
 @dataclass(frozen=True, kw_only=True)
 class CenterCoefficient:
-    """A coefficient of the centre, its standard error and 95 % interval, in units of the table.
-
-    `between` has a standard deviation and its 95 % interval for each level, None if unknown.
-    """
+    """A coefficient of the centre, its standard error and 95 % interval, in units of the table."""
 
     feature: str
     class_: Label = None
@@ -218,26 +176,12 @@ class CenterCoefficient:
     std_error: float | None
     low: float | None
     high: float | None
-    between: tuple[tuple[float | None, ...], ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class CenterSummary:
-    """Coefficients of the centre of the model whose differences are described, the intercept last.
-
-    `levels` are what tasks differ by: their column, or those of groups within groups.
-    """
-
-    levels: tuple[str, ...]
-    coefficients: tuple[CenterCoefficient, ...]
+    between: tuple[tuple[float | None, ...], ...]  # standard deviation and interval, by level
 
 
 @dataclass(frozen=True, kw_only=True)
 class PartialEffect:
-    """Mean predictions for a grid of values of a column, in the centre and in some tasks.
-
-    `what` is predicted; `probability` says whether it is one. `lines` are those of the tasks.
-    """
+    """Mean predictions of `what` for a grid of values of a column, in the centre and some tasks."""
 
     feature: str
     what: str
@@ -284,9 +228,9 @@ class Provenance:
 class Findings:
     """All that was found in a table.
 
-    `comparison` has the choice among all models as "cross", and those among pooled and among
-    separate models; of very many tasks it lists some, as `tasks` and `coefficients` do, which are
-    those of the described model. `epsilon` is its bound, if there is one. `python` repeats the fit.
+    The `comparison` is of the choice among all models, "cross", with those among some. Of very many
+    tasks, it lists some, as do `tasks` and `coefficients` of the described model, whose bound is
+    `epsilon`. The `center` is that of the model whose `differences` are described.
     """
 
     kind: str
@@ -313,12 +257,12 @@ class Findings:
     chosen_model: ChosenModel
     described_model: str
     verdict: Verdict
-    comparison: Comparison
+    comparison: Comparison  # in which greater scores are better
     holdout: Holdout | None = None
     differences: TaskDifferences
     tasks: tuple[TaskRow, ...]
     coefficients: Coefficients
-    center: CenterSummary | None = None
+    center: tuple[CenterCoefficient, ...] = ()
     constant_within_tasks: tuple[str, ...]
     epsilon: float | None = None
     effects: tuple[PartialEffect, ...]

@@ -1,13 +1,8 @@
-"""Predictions of a stored model: its features, its trees, and its members if it is a blend.
-
-Scikit-learn is not imported, which would take longer than most predictions.
-"""
-
-from __future__ import annotations
+"""Predictions of a stored model, without scikit-learn, whose import takes longer than most."""
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,21 +27,13 @@ _SMALLEST = 1e-12  # probability of a class
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """Trees of all tasks; if `pooled` is not None, they know the task, as the last column.
+    """Trees of all tasks, which know the task, as the last column, unless `pooled` is None."""
 
-    Before it come the `groups` that tasks lie in, if there are any: numbers by task and level.
-    The `text` holds models in LightGBM's format, which zeros divide; predictions are their means.
-
-    Rows of new tasks, with the code -1, are predicted by the trees in `pooled`. Targets of known
-    and of new tasks have the standard deviations `sds` around predictions; classes have at least
-    the probability `smallest`.
-    """
-
-    text: NDArray[np.uint8]
-    sds: Array
-    smallest: float
-    pooled: Trees | None = None
-    groups: Codes | None = None
+    text: NDArray[np.uint8]  # models in LightGBM's format, divided by zeros; their mean predicts
+    sds: Array  # standard deviations around predictions, of the targets of tasks and of new ones
+    smallest: float  # probability of a class
+    pooled: Self | None = None  # predict new tasks, with the code -1
+    groups: Codes | None = None  # of tasks, by level: the columns before the task
 
     @cached_property
     def _boosters(self) -> list[Any]:
@@ -57,18 +44,15 @@ class Trees:
 
     def predict(self, X: Array, codes: Codes) -> Array:
         """Means of targets, or probabilities of classes."""
-        if self.pooled is None:
-            return self._mean(X)
-        groups = () if self.groups is None else self.groups[codes].T
-        predictions = self._mean(np.column_stack([X, *groups, codes]))
-        new = codes < 0
-        if new.any():
+        columns, new = X, codes < 0
+        if self.pooled is not None:
+            groups = () if self.groups is None else self.groups[codes].T
+            columns = np.column_stack([X, *groups, codes])
+        each = [booster.predict(columns, num_threads=1) for booster in self._boosters]
+        predictions = np.asarray(np.mean(each, axis=0))
+        if self.pooled is not None and new.any():
             predictions[new] = self.pooled.predict(X[new], codes[new])
         return predictions
-
-    def _mean(self, columns: Array) -> Array:
-        each = [booster.predict(columns, num_threads=1) for booster in self._boosters]
-        return np.asarray(np.mean(each, axis=0))
 
     means = predict  # as of linear models
 
@@ -91,18 +75,14 @@ def probabilities_of(predictions: Array, smallest: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Rotation:
-    """Standardised features to their principal axes.
-
-    If tasks differ in all coefficients by one variance, nothing is lost with all axes: the prior is
-    the same in every direction, and the rows carry no information about the others.
-    """
+    """Standardised features to principal axes: exact if tasks differ in all by one variance."""
 
     mean: Array
     scale: Array
     axes: Array
 
     @classmethod
-    def of(cls, X: Array) -> Rotation | None:
+    def of(cls, X: Array) -> Self | None:
         """Return the axes if features are many, or more than rows; else None."""
         n_rows, n_features = X.shape
         if n_features <= min(_MOST_AXES, n_rows):
@@ -120,29 +100,25 @@ class Rotation:
 
 @dataclass(frozen=True, eq=False)
 class TaskMeans:
-    """Means of some columns in each task.
+    """Means of some columns in each task: how tasks with a higher mean differ (Mundlak, 1978).
 
-    Their coefficients tell how tasks with a higher mean differ (Mundlak, 1978), while those of the
-    columns tell what happens within a task. The expected mean of a new task, given a row of it, is
-    `center` + `shares` (row - `center`), by regression of means on rows; `spread` is the covariance
-    of the rest.
+    The mean of a new task, given a row, is expected to be `center` + `shares` (row - `center`).
     """
 
     columns: NDArray[np.int64]
     values: Array
     center: Array
-    shares: Array
-    spread: Array
+    shares: Array  # by regression of means on rows
+    spread: Array  # covariance of the rest
 
     @classmethod
-    def of(cls, Z: Array, codes: Codes, weights: Array, n_tasks: int) -> TaskMeans:
+    def of(cls, Z: Array, codes: Codes, weights: Array, n_tasks: int) -> Self:
         """Take the means of all columns; those of a task without weight are NaN."""
         used = weights > 0
         Z, codes, weights = Z[used], codes[used], weights[used]
         counts = np.bincount(codes, weights, n_tasks)
         totals = np.transpose([np.bincount(codes, weights * z, n_tasks) for z in Z.T])
-        means = np.full_like(totals, np.nan)
-        means[counts > 0] = totals[counts > 0] / counts[counts > 0, None]
+        means = totals / np.where(counts > 0, counts, np.nan)[:, np.newaxis]
         weights = weights / weights.sum()
         center = weights @ Z
         apart, of_tasks = Z - center, means[codes] - center
@@ -151,10 +127,10 @@ class TaskMeans:
         rest = of_tasks - shares * apart
         return cls(np.arange(Z.shape[1]), means, center, shares, (rest.T * weights) @ rest)
 
-    def take(self, columns: NDArray[np.int64]) -> TaskMeans:
+    def take(self, columns: NDArray[np.int64]) -> Self:
         """Return the means of some columns."""
         each = self.values[:, columns], self.center[columns], self.shares[columns]
-        return TaskMeans(self.columns[columns], *each, self.spread[np.ix_(columns, columns)])
+        return type(self)(self.columns[columns], *each, self.spread[np.ix_(columns, columns)])
 
     def apply(self, Z: Array, codes: Codes) -> Array:
         """Means of the task of each row; the code -1 is a new task."""
@@ -176,7 +152,8 @@ class Basis:
         """Columns for linear models, in the order of `blocks`."""
         Z = (X - self.mean) / self.scale
         parts = [Z, *(curves(Z[:, curves.column]) for curves in self.curves)]
-        parts += [] if self.means is None else [self.means.apply(Z, codes)]
+        if self.means is not None:
+            parts.append(self.means.apply(Z, codes))
         return np.hstack(parts)
 
     @property
@@ -192,8 +169,7 @@ class Basis:
 
     def uncertainty(self, columns: NDArray[np.intp]) -> Array:
         """Covariance of some columns in a new task, whose means are not known."""
-        at = np.flatnonzero(self.blocks == "means")
-        covariance = np.zeros((len(self.blocks), len(self.blocks)))
+        at, covariance = self.blocks == "means", np.zeros((len(self.blocks), len(self.blocks)))
         if self.means is not None:
             covariance[np.ix_(at, at)] = self.means.spread
         return covariance[np.ix_(columns, columns)]
@@ -203,37 +179,30 @@ RECORDS = (Rotation, Basis, TaskMeans, Trees)  # of a state
 
 
 def blend(parts: list[tuple[float, Any, dict[str, Any]]], basis: Basis | None) -> dict[str, Any]:
-    """State of several models: weight, columns and state of each.
-
-    Columns are positions in the output of the basis, or None for the features themselves.
-    """
+    """State of several models: weights, columns in the basis (None: the features), and states."""
     first = parts[0][2]["fitted"]
     shared = {name: first[name] for name in ("tasks_", "classes_") if name in first}
     return {"class": "Blend", "fitted": shared, "parts": parts, "basis": basis}
 
 
 def blended(weights: Array, predictions: Array) -> Array:
-    """Weighted means over models, the first axis, or geometric means of probabilities of classes.
-
-    Weights are those of models, or of models and rows.
-    """
+    """Means over models (and rows) with weights; of probabilities of classes geometric means."""
+    weights = weights.reshape(len(weights), -1)
     if predictions.ndim < 3:
-        return np.asarray((weights.reshape(len(weights), -1) * predictions).sum(axis=0))
+        return np.asarray((weights * predictions).sum(axis=0))
     logs = np.log(np.maximum(predictions, _SMALLEST))
-    by_row = weights.reshape(len(weights), -1, 1)
-    return np.asarray(softmax((by_row * logs).sum(axis=0), axis=1))
+    return np.asarray(softmax((weights[:, :, np.newaxis] * logs).sum(axis=0), axis=1))
 
 
 def main_part(state: dict[str, Any]) -> dict[str, Any]:
     """State of the model with the largest weight."""
-    heaviest: dict[str, Any] = max(_parts(state), key=lambda part: part[0])[2]
-    return heaviest
+    return max(_parts(state), key=lambda part: part[0])[2]
 
 
 def count_trees(state: dict[str, Any]) -> int:
     """Count the trees that a prediction goes through."""
-    trees = [part["fitted"].get("trees_") for *_, part in _parts(state)]
-    return sum(int(one.num_trees()) for part in trees if part for one in part._boosters)
+    trees = [part["fitted"]["trees_"] for *_, part in _parts(state) if "trees_" in part["fitted"]]
+    return sum(int(booster.num_trees()) for part in trees for booster in part._boosters)
 
 
 def _parts(state: dict[str, Any]) -> list[tuple[float, Any, dict[str, Any]]]:
@@ -247,11 +216,7 @@ def is_in_fit(state: dict[str, Any], codes: Codes) -> NDArray[np.bool_]:
 
 
 def predictions(state: dict[str, Any], X: Array, codes: Codes) -> Array:
-    """Means, or a column of probabilities for each class.
-
-    The code -1 is a new task; of groups within groups, codes after those of the tasks are new tasks
-    in known groups.
-    """
+    """Means, or a column of probabilities for each class; for codes of `TableModel.encode`."""
     members = _members(state, X, codes)
     weights = np.stack([member.weights for member in members])
     if "classes_" not in state["fitted"]:
@@ -278,13 +243,16 @@ def forecast(state: dict[str, Any], X: Array, codes: Codes) -> tuple[Array, Arra
 
 
 def with_intervals(
-    state: dict[str, Any], residuals: Residuals, X: Array, codes: Codes, coverage: float
+    state: dict[str, Any], residuals: Residuals | None, X: Array, codes: Codes, coverage: float
 ) -> dict[str, Array]:
-    """Predictions, ends of their intervals and standard deviations, by name."""
+    """Predictions, ends of intervals (of quantiles none) and standard deviations, by name."""
     if not 0.0 < coverage < 1.0:
         raise ValueError(f"`coverage` must lie between 0 and 1; got {coverage}.")
     mean, sd = forecast(state, X, codes)
-    main, in_fit = _attributes(main_part(state)), is_in_fit(state, codes)
+    if residuals is None:
+        return {"prediction": mean, "std": sd}
+    part, in_fit = main_part(state), is_in_fit(state, codes)
+    main = {**part["parameters"], **part["fitted"]}
     lower, upper = possible_ends(family_of(main), *residuals.ends(mean, sd, in_fit, coverage))
     if _bounds(main)[0] >= 0:
         lower = np.maximum(lower, 0.0)
@@ -301,11 +269,7 @@ class _Member(NamedTuple):
 
 
 def _members(state: dict[str, Any], X: Array, codes: Codes) -> list[_Member]:
-    """Models of a blend, perhaps of one.
-
-    New tasks are predicted without separate models if there are others, and new tasks in known
-    groups without models of tasks that know no groups, if others do.
-    """
+    """Models of a blend, perhaps of one, with weights that depend on what is known of a row."""
     parts = _parts(state)
     basis: Basis | None = state.get("basis")
     by_task = np.where(is_in_fit(state, codes), codes, -1)
@@ -314,21 +278,22 @@ def _members(state: dict[str, Any], X: Array, codes: Codes) -> list[_Member]:
     structure = np.array([part["fitted"]["structure_"] for *_, part in parts])
     nested = np.array(["groups_" in part["fitted"] for *_, part in parts])
     for_groups = for_new_tasks = _without(structure == "separate", weights)
-    if nested.any():
+    if nested.any():  # models of tasks that know no groups say nothing about a group
         for_groups = _without(~nested & ~np.isin(structure, ("pooled", "trees")), weights)
     members = []
     for k, (weight, columns, part) in enumerate(parts):
-        attributes = _attributes(part)
+        attributes = {**part["parameters"], **part["fitted"]}
         covariance = None if basis is None or columns is None else basis.uncertainty(columns)
         by_row = np.where(codes < 0, for_new_tasks[k], for_groups[k])
-        member = _Member(
-            weights=np.where(by_task < 0, by_row, weight),
-            X=X if columns is None else Z[:, columns],
-            codes=codes if nested[k] else by_task,
-            predictor=attributes.get("trees_") or Predictor.of(attributes, covariance),
-            attributes=attributes,
+        members.append(
+            _Member(
+                weights=np.where(by_task < 0, by_row, weight),
+                X=X if columns is None else Z[:, columns],
+                codes=codes if nested[k] else by_task,
+                predictor=attributes.get("trees_") or Predictor.of(attributes, covariance),
+                attributes=attributes,
+            )
         )
-        members.append(member)
     return members
 
 
@@ -336,10 +301,6 @@ def _without(dropped: NDArray[np.bool_], weights: Array) -> Array:
     """Weights without some, unless these are all."""
     kept = weights if dropped.all() else np.where(dropped, 0.0, weights)
     return np.asarray(kept / kept.sum())
-
-
-def _attributes(state: dict[str, Any]) -> dict[str, Any]:
-    return {**state["parameters"], **state["fitted"]}
 
 
 def _bounds(attributes: dict[str, Any]) -> Array:

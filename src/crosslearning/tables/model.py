@@ -1,7 +1,5 @@
 """A fitted table that can be saved, and its predictions of rows, of tables and of files."""
 
-from __future__ import annotations
-
 import io
 import os
 from collections import Counter
@@ -9,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -42,11 +40,19 @@ _CLASSES = (TableEncoder, TaskLevels, Horizon, Residuals, Curves, *forecast.RECO
 
 
 class Untested(NamedTuple):
-    """Number of rows that are later, by a column, than the last moment models were tested for."""
+    """Number of rows that are later, by a column, than any that models were tested on."""
 
     rows: int
     column: str
     until: str
+
+
+class Score(NamedTuple):
+    """Name of a metric, score, and number of rows that were scored."""
+
+    metric: str
+    score: float
+    rows: int
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,33 +61,21 @@ class TableModel:
 
     Attributes
     ----------
-    task, target : str
-        Columns of task labels, the innermost of several, and of the target.
-    metric : str
-        What predictions are scored by.
-    encoder : TableEncoder
-        Turns columns into numbers.
-    rotation : Rotation, optional
-        Turns many numbers into fewer.
-    state : dict
-        Class, parameters and fitted attributes of the estimator.
+    task, target, metric : str
+        Columns of tasks (the innermost) and of the target; what predictions are scored by.
+    encoder, rotation, state : TableEncoder, Rotation or None, dict
+        How columns become numbers, and these fewer; the fitted parameters.
     residuals : Residuals, optional
-        Errors of held-out rows, which intervals and standard deviations are based on; None for
-        classes and quantiles.
+        Errors of held-out rows, which intervals are based on; None for classes and quantiles.
     findings : Findings, optional
         What was found: the records of ``results.json``. None after :meth:`load`.
     coefficients : DataFrame, optional
-        Coefficients in the units of the table: ``task``, ``class`` (of classes), ``feature``,
-        ``coefficient`` and its posterior ``standard_deviation`` where that is known; the centre
-        comes last. They are those of the chosen model if it is linear in the columns, else of the
-        best cross-learned model that is; None after :meth:`load`, or if there are more than a
-        million.
-    horizon : Horizon, optional
-        How far ahead models were tested, if they were tested on later rows.
-    levels : TaskLevels, optional
-        The task columns of groups within groups.
-    wrapper : dict, optional
-        Parameters and attributes of the scikit-learn estimator whose model it is, if it was saved.
+        Coefficients in the units of the table, the centre last: ``task``, ``class`` (of classes),
+        ``feature``, ``coefficient``, and its posterior ``standard_deviation`` if there is one. They
+        are those of the chosen model if it is linear in the columns, else of the best cross-learned
+        model that is; None after :meth:`load`, or if there are more than a million.
+    horizon, levels, wrapper : optional
+        How far ahead models were tested, the labels of groups within groups, and what saved it.
     """
 
     task: str
@@ -98,9 +92,9 @@ class TableModel:
     wrapper: dict[str, Any] | None = None
 
     def __repr__(self) -> str:
-        size = f"n_tasks={len(self._tasks.labels)}, n_columns={len(self.encoder.columns)}"
         task = self.task if self.levels is None else self.task_columns
         named = f"target={self.target!r}, task={task!r}, class={self.state['class']!r}"
+        size = f"n_tasks={len(self._tasks.labels)}, n_columns={len(self.encoder.columns)}"
         return f"TableModel({named}, {size})"
 
     def plot_tasks(self) -> Any:
@@ -121,10 +115,7 @@ class TableModel:
 
     @cached_property
     def estimator(self) -> Any:
-        """The fitted estimator, such as a CrossBayesianRidge; of a blend the heaviest.
-
-        Boosted trees have none.
-        """
+        """The fitted estimator, such as a CrossBayesianRidge, of a blend the heaviest."""
         from crosslearning.linear._estimator import model_of  # needs scikit-learn, which is slow
 
         part = forecast.main_part(self.state)
@@ -155,13 +146,12 @@ class TableModel:
     @property
     def classes(self) -> NDArray[Any] | None:
         """The classes, if the target is one of them."""
-        classes: NDArray[Any] | None = self.state["fitted"].get("classes_")
-        return classes
+        return cast("NDArray[Any] | None", self.state["fitted"].get("classes_"))
 
     @property
     def quantile(self) -> float | None:
         """Level of the quantile that is predicted; None for means and classes."""
-        parameters: dict[str, Any] = forecast.main_part(self.state)["parameters"]
+        parameters = forecast.main_part(self.state)["parameters"]
         return parameters["quantile"] if parameters.get("family") == "quantile" else None
 
     @property
@@ -172,13 +162,10 @@ class TableModel:
 
     @property
     def text_columns(self) -> list[str]:
-        """Columns to read as text, so that labels and numbers look as they did in the fit.
-
-        One odd or missing label would change the type of all. Decimals and booleans are left to the
-        reader, which knows decimal commas and "TRUE".
-        """
+        """Columns to read as text, since one odd or missing label would change the type of all."""
         each: list[Any] = [self._tasks.labels] if self.levels is None else self.levels.labels
         columns = zip(self.task_columns, each, strict=True)
+        # Decimals and booleans are left to the reader, which knows decimal commas and "TRUE".
         texts = [name for name, labels in columns if {*map(type, labels)} <= {str, int}]
         return [*self.encoder.levels, *self.encoder.marks, *texts]
 
@@ -190,61 +177,48 @@ class TableModel:
         frame : DataFrame
             A table with the task column and the columns of the fit. A label stands for the task
             that it equals as a value or else as text: "1" is the task 1, and 1.0 the task "1". Rows
-            of new tasks, and rows without a label, are predicted by the centre. Of groups within
-            groups, a new task is predicted by the smallest group that is in the fit.
+            without a label and of new tasks are predicted by the centre, or by the smallest group
+            that is in the fit.
         coverage : float, default=0.9
-            Probability that a number lies between ``lower`` and ``upper``, whatever the size of
-            its prediction. Quantiles have no intervals: two of them are the ends of one.
+            Probability that a number, large or small, lies between ``lower`` and ``upper``.
+            Quantiles have no intervals: two of them are the ends of one.
 
         Returns
         -------
         DataFrame
-            With the index of `frame`: the column ``prediction``; for numbers ``lower``, ``upper``
-            and ``std``, for quantiles ``std`` alone (of the quantile, not of the target); for
-            classes one column ``probability_<class>`` each.
+            With the index of `frame`: ``prediction``; for numbers ``lower``, ``upper`` and ``std``,
+            for quantiles their ``std`` alone, for classes a column ``probability_<class>`` each.
 
         Notes
         -----
-        Intervals and ``std`` come from the same errors of held-out rows with similar predictions:
-        from their quantiles, and from their root mean square. Of normal errors 68 % are at most
-        ``std``, and an interval of 90 % reaches 1.64 ``std`` to both sides. Both are wider for
-        new tasks, by how much tasks differ. If no target of the fit is negative, no prediction and
-        no end of an interval is.
+        Intervals and ``std`` are quantiles and the root mean square of the same errors: those of
+        held-out rows with similar predictions. Both are wider for new tasks, by how much tasks
+        differ. If no target of the fit is negative, no prediction and no end of an interval is.
         """
         X, codes = self.encode(frame)
-        columns: dict[str, Any]
-        if self.classes is not None:
-            shares = forecast.predictions(self.state, X, codes)
-            columns = {"prediction": self.classes[shares.argmax(axis=1)]}
-            names = [f"probability_{name}" for name in self.classes]
-            columns |= dict(zip(names, shares.T, strict=True))
-        elif self.residuals is None:
-            mean, sd = forecast.forecast(self.state, X, codes)
-            columns = {"prediction": mean, "std": sd}
-        else:
+        if self.classes is None:
             columns = forecast.with_intervals(self.state, self.residuals, X, codes, coverage)
+        else:
+            shares = forecast.predictions(self.state, X, codes)
+            names = [f"probability_{name}" for name in self.classes]
+            columns = {"prediction": self.classes[shares.argmax(axis=1)]}
+            columns |= dict(zip(names, shares.T, strict=True))
         return pd.DataFrame(columns, index=frame.index)
 
     def encode(self, frame: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Return the features of each row and the number of its task, -1 if that is new.
-
-        Of groups within groups, numbers after those of the tasks are new tasks in known groups.
-        """
+        """Return features and task numbers: -1 is a new task, large ones new in known groups."""
         check_names(frame)
         require_columns(frame, [*self.task_columns, *self.encoder.columns], "the model")
         numbered = frame.reset_index(drop=True)
         X = self.encoder.encode(numbered)
-        if self.rotation is not None:
-            X = self.rotation.apply(X)
-        return X, self._codes(numbered)
+        return X if self.rotation is None else self.rotation.apply(X), self._codes(numbered)
 
     def _codes(self, frame: pd.DataFrame) -> NDArray[np.int64]:
-        if self.levels is not None:
-            return self.levels.codes(frame)
-        return recognised(frame[self.task], self._tasks)
+        levels = self.levels
+        return recognised(frame[self.task], self._tasks) if levels is None else levels.codes(frame)
 
-    def written_labels(self, frame: pd.DataFrame) -> pd.Series[Any]:
-        """Labels of the tasks of rows as they are written, of several columns in one text."""
+    def written_labels(self, frame: pd.DataFrame) -> "pd.Series[Any]":
+        """Labels of the tasks of rows as written, of several columns in one text."""
         columns = [tidy(frame[name]) for name in self.task_columns]
         if len(columns) == 1:
             return columns[0]
@@ -261,15 +235,14 @@ class TableModel:
     def untested(self, frame: pd.DataFrame) -> Untested | None:
         """Count the rows that are later than any that models were tested on; None if none are."""
         horizon = self.horizon
-        if horizon is None or horizon.column not in frame.columns:
+        if horizon is None or horizon.column not in frame or frame[horizon.column].isna().all():
             return None
-        times, until = frame[horizon.column].dropna(), f"{horizon.until:.10g}"
-        if not len(times):
-            return None
-        rows = int(np.sum(time_values(times, day_first=horizon.day_first) > horizon.until))
+        times = time_values(frame[horizon.column].dropna(), day_first=horizon.day_first)
+        last = f"{horizon.until:.10g}"
         if horizon.date:
-            until = str(pd.Timestamp(int(horizon.until)).date())
-        return Untested(rows, horizon.column, until) if rows else None
+            last = str(pd.Timestamp(int(horizon.until)).date())
+        rows = int(np.sum(times > horizon.until))
+        return Untested(rows, horizon.column, last) if rows else None
 
     def score(self, frame: pd.DataFrame) -> Score | None:
         """Score predictions of a table with targets by the metric of the fit; else None."""
@@ -285,21 +258,17 @@ class TableModel:
         path = Path(folder)
         check_folder(path)
         content = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _BESIDE}
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-            before = (path / _MODEL).read_bytes() if (path / _MODEL).is_file() else None
-            write_archive(path / _MODEL, _KIND, content, _CLASSES)
-            if before != (path / _MODEL).read_bytes():
-                for name in (_RESULTS, _COEFFICIENTS, "report.html"):  # of an earlier fit
-                    (path / name).unlink(missing_ok=True)
-            if self.findings is not None:
-                write_json(path / _RESULTS, self.results)
-            if self.coefficients is not None:
-                with replacing(path / _COEFFICIENTS) as temporary:
-                    self.coefficients.to_csv(temporary, index=False)
-        except OSError as error:
-            why = error.strerror or error
-            raise OSError(f"Cannot write to {path}: {why}. Choose another folder.") from error
+        path.mkdir(parents=True, exist_ok=True)
+        before = (path / _MODEL).read_bytes() if (path / _MODEL).is_file() else None
+        write_archive(path / _MODEL, _KIND, content, _CLASSES)
+        if before != (path / _MODEL).read_bytes():
+            for name in (_RESULTS, _COEFFICIENTS, "report.html"):  # of an earlier fit
+                (path / name).unlink(missing_ok=True)
+        if self.findings is not None:
+            write_json(path / _RESULTS, self.results)
+        if self.coefficients is not None:
+            with replacing(path / _COEFFICIENTS) as temporary:
+                self.coefficients.to_csv(temporary, index=False)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Self:
@@ -308,8 +277,7 @@ class TableModel:
         file = path / _MODEL if path.is_dir() else path
         if not file.is_file():
             raise ValueError(
-                f"{path} holds no fit of a table: it has no file {_MODEL}. Choose a folder that a "
-                "fit was saved to."
+                f"{path} holds no fit of a table: it has no file {_MODEL}. Choose another folder."
             )
         return cls(**read_archive(file, _KIND, _CLASSES))
 
@@ -321,8 +289,7 @@ def check_folder(folder: str | os.PathLike[str]) -> None:
         raise ValueError(f"{path} is a file. Choose a folder.")
     if path.is_dir() and any(path.iterdir()) and not (path / _MODEL).is_file():
         raise ValueError(
-            f"{path} is not empty and holds no fit of a table. Choose another folder, or empty "
-            "this one."
+            f"{path} is not empty and holds no fit of a table. Choose another folder, or empty it."
         )
 
 
@@ -333,16 +300,11 @@ class Predicted:
     Attributes
     ----------
     table : DataFrame, optional
-        All columns of the input, then those of :meth:`TableModel.predict`; none if it was written
-        in chunks.
+        Columns of the input, then of :meth:`TableModel.predict`; None if written in chunks.
     score : Score, optional
         Metric, score and number of rows, if the table has the target.
-    rows : int
-        Number of rows.
-    unknown : Counter
-        Number of rows of each new task; None stands for no label.
-    fallback : str
-        What predicts these rows: the centre, or their group if tasks are within groups.
+    rows, unknown, fallback : int, Counter, str
+        Number of rows, in all and by new task (None: no label), and what predicts the latter.
     categories : dict of Counter
         Number of rows of each new category, by column.
     outside_rows, outside : int, Counter
@@ -350,7 +312,7 @@ class Predicted:
     unread : Counter
         Number of values that are not numbers and count as missing, by column of numbers.
     untested : Untested, optional
-        Number of rows that lie later than any that models were tested on.
+        Number of rows that are later than any that models were tested on.
     """
 
     table: pd.DataFrame | None = None
@@ -369,8 +331,7 @@ class Predicted:
         predictions = model.predict(frame, coverage=coverage)
         if twice := [name for name in predictions.columns if name in frame.columns]:
             raise ValueError(
-                f"The table already has a column {twice[0]!r}, as the predictions do. Rename or "
-                "drop it."
+                f"The table already has a column {twice[0]!r}, as predictions do. Rename it."
             )
         self.rows += len(frame)
         if model.levels is not None:
@@ -395,10 +356,8 @@ def predict_table(
 
     Parameters
     ----------
-    model, coverage
-        The fit, and the coverage of intervals as in :meth:`TableModel.predict`.
-    source : path or binary stream
-        The table.
+    model, source, coverage : TableModel, path or binary stream, float
+        The fit, the table, and the coverage of intervals.
     verbatim : bool, default=False
         Whether to keep the fields of a text file as written, so that they can be written again.
     """
@@ -431,16 +390,13 @@ def predict_files(
 ) -> Predicted:
     """Add predictions to a table that is read and written in chunks, in the order of its rows.
 
-    The result has no table; its `rows` counts those that were written.
-
     Parameters
     ----------
     model, coverage
         As in :func:`predict_table`.
-    source : path
-        A file, a folder of files, or a pattern: Parquet, or CSV.
-    out : path or binary stream
-        File to write, as in :func:`write_table`; fields of text files are copied as written.
+    source, out : path, path or binary stream
+        A file, a folder of files, or a pattern, of Parquet or CSV, to read; what to write, as in
+        :func:`write_table`. Fields of text files are copied as written.
     progress : callable, optional
         Called with a description of the current step.
     """
@@ -465,36 +421,27 @@ def predict_files(
     return predicted
 
 
-class Score(NamedTuple):
-    """Name of a metric, score, and number of rows that were scored."""
-
-    metric: str
-    score: float
-    rows: int
-
-
 class Scorer:
-    """Scores rows with a target, also in chunks: mean over tasks, of which new ones count each.
+    """Scores rows with a target, also in chunks: mean over tasks, also new ones.
 
-    Rows without a label count as one task. `weighted` is a column of weights, if the table has it.
+    Rows without a label are a task, too. `weighted` is a column of weights, if the table has it.
     """
 
     def __init__(self, model: TableModel, weighted: str | None = None) -> None:
-        self.weighted = weighted
+        self.model, self.weighted = model, weighted
         kind = "regression" if model.classes is None else "classification"
-        self.model, self.metric = model, metric_of(model.metric, kind, model.quantile)
+        self.metric = metric_of(model.metric, kind, model.quantile)
         self.new: dict[str, int] = {}  # numbers of new tasks
         self.n_tasks, self.rows = len(model.state["fitted"]["tasks_"]), 0
-        self.sums, self.weights = np.zeros(self.n_tasks), np.zeros(self.n_tasks)
+        self.totals = np.zeros((2, self.n_tasks))  # of weighted scores, and of weights
 
     def add(self, frame: pd.DataFrame) -> None:
         """Score some rows; an area under a curve cannot be added up from chunks."""
         model = self.model
-        if model.target not in frame.columns or not frame[model.target].notna().any():
+        if model.target not in frame or frame[model.target].isna().all():
             return
         rows = frame[frame[model.target].notna()].reset_index(drop=True)
         mark = model.encoder.marks.get(model.target)
-        y: NDArray[Any]
         if model.classes is None:
             y = as_numbers(rows[model.target], mark)
             rows, y = rows[~np.isnan(y)], y[~np.isnan(y)]
@@ -506,19 +453,17 @@ class Scorer:
         names = model.written_labels(rows[new]).astype(object).map(str)  # or "None"
         codes[new] = [self.new.setdefault(n, self.n_tasks + len(self.new)) for n in names]
         n_tasks = self.n_tasks + len(self.new)
-        self.sums.resize(n_tasks, refcheck=False)
-        self.weights.resize(n_tasks, refcheck=False)
         row_weights = model.encoder.weights(rows, self.weighted)
         scores, weights = self.metric.of_tasks(y, predicted, row_weights, codes, n_tasks)
-        self.sums += np.where(np.isfinite(scores), scores * weights, 0.0)
-        self.weights += np.where(np.isfinite(scores), weights, 0.0)
+        before = np.pad(self.totals, ((0, 0), (0, n_tasks - self.totals.shape[1])))
+        self.totals = before + np.where(np.isfinite(scores), [scores * weights, weights], 0.0)
         self.rows += len(y)
 
     @property
     def score(self) -> Score | None:
         """Score of all rows, if one has a target."""
-        scored = self.weights > 0
         if not self.rows:
             return None
-        score = float(np.mean(self.sums[scored] / self.weights[scored])) if scored.any() else np.nan
+        sums, weights = self.totals[:, self.totals[1] > 0]
+        score = float(np.mean(sums / weights)) if len(sums) else np.nan
         return Score(self.metric.words, self.metric.reported(score), self.rows)

@@ -360,7 +360,7 @@ def _scored(model: TableModel, compared: Compared, held_out: HeldOut) -> tuple[S
     scorer = Scorer(model, weights)
     for _ in table.each(list(dict.fromkeys(columns)), lambda _, frame: scorer.add(frame)):
         pass
-    if scorer.score is None or not scorer.weights.any():
+    if scorer.score is None or not scorer.totals[1].any():
         why, remedy = "", ""
         if scorer.rows:
             why, remedy = ", and perhaps too few classes", ", or choose another metric"
