@@ -5,8 +5,6 @@ is a view into its row, so that a projection is a pass over one matrix, and modu
 see its result without a copy.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The rows of a task form one endless sequence of permutations, each with its own 
 the next piece of it, computed from the number of the step without state.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Sized

@@ -1,7 +1,5 @@
 """Engines that compute the gradients of all tasks; they agree up to rounding."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext

@@ -1,7 +1,5 @@
 """Networks as scikit-learn estimators."""
 
-from __future__ import annotations
-
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass

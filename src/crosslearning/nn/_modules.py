@@ -3,10 +3,8 @@
 Frozen parameters, and buffers that do not change, are copied once: one tensor in all modules.
 """
 
-from __future__ import annotations
-
 import copy
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
@@ -173,16 +171,18 @@ class LinkedModules(nn.Module):
 
     center: nn.Module
     per_task: nn.ModuleList
+    _links: "_Links | None"
+    _contents: dict[str, int] | None  # of buffers that the centre shares with tasks
 
     def __init__(
         self, modules: list[nn.Module], flats: list[FlatBuffer], first: int, frozen: frozenset[str]
     ) -> None:
         super().__init__()
-        self.per_task = LocalModules(modules[:-1], first)
+        self.per_task = LocalModules()
+        for row, module in enumerate(modules[:-1], start=first):
+            self.per_task.add_module(str(row), module)
         self.center = modules[-1].requires_grad_(False)
         self.flats, self._frozen = flats, frozen
-        self._links: _Links | None = None
-        self._contents: dict[str, int] | None = None  # of buffers that the centre shares with tasks
         self.register_load_state_dict_pre_hook(_complete)
 
     def named_parameters(
@@ -273,7 +273,7 @@ class LinkedModules(nn.Module):
                 converted[id(tensor)] = fn(tensor)
             return converted[id(tensor)]
 
-        self._links = self._contents = None
+        self._forget()
         for flat in self.flats:
             flat.convert(fn, self.rows())
         super()._apply(once, recurse)
@@ -287,6 +287,11 @@ class LinkedModules(nn.Module):
         super().__setstate__(state)
         for flat in self.flats:
             flat.rebuild(self.rows())
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drop what was derived from the stored parameters."""
+        self._links = self._contents = None
 
     def mark_changed(self) -> None:
         """Notify autograd, so that a backward pass through old values is an error."""
@@ -313,11 +318,6 @@ def _complete(models: LinkedModules, state: dict[str, Any], prefix: str, *rest: 
 
 class LocalModules(nn.ModuleList):
     """Modules of the tasks of this rank, named by their position among all tasks."""
-
-    def __init__(self, modules: Iterable[nn.Module], first: int = 0) -> None:
-        super().__init__()
-        for row, module in enumerate(modules, start=first):
-            self.add_module(str(row), module)
 
     def __getitem__(self, index: Any) -> Any:
         return list(self._modules.values())[index]

@@ -3,8 +3,6 @@
 Without a mesh there is one rank, which holds all tasks, and nothing is communicated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial

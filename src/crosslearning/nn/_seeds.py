@@ -4,8 +4,6 @@ The order of a task's rows, its augmentation and its dropout at step t follow fr
 task's label and t alone: a run that resumes there, and a task that trains alone, draw the same.
 """
 
-from __future__ import annotations
-
 import hashlib
 import random
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Sweeps over radii, seeds and baselines, and the choice of a radius on held-out rows."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

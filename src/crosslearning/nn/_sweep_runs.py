@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import nn
@@ -28,7 +28,7 @@ from crosslearning.nn._task_models import TaskModels
 from crosslearning.nn._training import fit
 from crosslearning.tether import Tether
 
-Measure: TypeAlias = "Callable[[dict[str, Any], TaskModels, History], Sequence[dict[str, Any]]]"
+Measure = Callable[[dict[str, Any], TaskModels, History], Sequence[dict[str, Any]]]
 _BASELINES = ("pooled", "separate", "spring", "fine-tuned")
 _ENDS = {0.0: "pooled", math.inf: "separate"}
 

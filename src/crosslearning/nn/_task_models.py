@@ -1,12 +1,11 @@
 """One model per task, tethered to a common centre."""
 
-from __future__ import annotations
-
 import copy
+import json
 import os
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -20,9 +19,7 @@ from crosslearning.coupling._gram import Request, couple_checked
 from crosslearning.nn._blocks import ALL
 from crosslearning.nn._files import (
     decode_label,
-    decode_state,
     encode_label,
-    encode_state,
     encode_tether,
     read_file,
     write_file,
@@ -123,7 +120,7 @@ class TaskModels(LinkedModules):
     array([0.01, 0.01])
     """
 
-    _resolution_warned: bool  # set by _forget_size
+    _resolution_warned: bool
 
     def __init__(
         self,
@@ -159,7 +156,7 @@ class TaskModels(LinkedModules):
         self.ranks, self.sharded = ranks, shard is not None
         self._positions: dict[Hashable, int] = {label: row for row, label in enumerate(labels)}
         self._pulls: dict[str, NDArray[np.float64]] = {}
-        self._forget_size()
+        self._forget()
 
     @property
     def tasks(self) -> tuple[Hashable, ...]:
@@ -323,7 +320,7 @@ class TaskModels(LinkedModules):
         module: nn.Module | Mapping[Any, nn.Module],
         *,
         mesh: DeviceMesh | None = None,
-    ) -> TaskModels:
+    ) -> Self:
         """Read what :meth:`save` wrote, without unpickling.
 
         Only the architecture of `module` matters; `mesh` may differ from that of the saved models.
@@ -356,34 +353,35 @@ class TaskModels(LinkedModules):
 
     def get_extra_state(self) -> torch.Tensor:
         """Labels and pulls, as bytes of JSON in a tensor, for ``state_dict``."""
-        return encode_state(self.tasks, self._pulls)
+        content = {
+            "tasks": encode_label(self.tasks),
+            "pulls": {block: pull.tolist() for block, pull in self._pulls.items()},
+        }
+        return torch.tensor(list(json.dumps(content).encode()), dtype=torch.uint8)
 
     def set_extra_state(self, encoded: torch.Tensor) -> None:
         """Take the pulls from a ``state_dict`` of the same tasks."""
-        self._forget_size()
-        self._pulls = decode_state(encoded, self.tasks, [block.name for block in self.blocks])
+        content = json.loads(bytes(encoded.tolist()))
+        stored, expected = content["tasks"], encode_label(self.tasks)
+        if stored != expected:
+            raise ValueError(
+                f"The state belongs to the tasks {stored}; these models have {expected}. "
+                "Build TaskModels with the same tasks in the same order."
+            )
+        self._forget()
+        self._pulls = {name: np.asarray(pull, float) for name, pull in content["pulls"].items()}
 
     def extra_repr(self) -> str:
         """Tasks and tethers in one line."""
         tethers = ", ".join(f"{block.name}: {block.tether}" for block in self.blocks)
         return f"tasks={list(self.tasks)}, {tethers}, center_weight={self.center_weight}"
 
-    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
-        super()._apply(fn, recurse)
-        self._forget_size()
-        return self
+    def _forget(self) -> None:
+        super()._forget()
+        self._members, self._resolution_warned = FlatMembers(self), False
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_members": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self._forget_size()
-
-    def _forget_size(self) -> None:
-        """Measure the norms again, and whether the dtype resolves the radii."""
-        self._members = FlatMembers(self)
-        self._resolution_warned = False
 
 
 def _without_autocast(device: str) -> AbstractContextManager[Any]:

@@ -1,7 +1,5 @@
 """All tasks in one pass, stacked along a new axis, and one step of the optimizer for all."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain

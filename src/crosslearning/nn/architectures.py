@@ -5,8 +5,6 @@ All are sequences of named parts, so that tethers can be given by prefix: ``feat
 ``head`` for vectors of shape (n, in_features), or inputs that flatten to it.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Sequence
 from itertools import pairwise

@@ -3,8 +3,6 @@
 `lightning` and `transformers` need the library of their name, which is imported with them.
 """
 
-from __future__ import annotations
-
 from torch import nn
 from torch.optim import Optimizer
 

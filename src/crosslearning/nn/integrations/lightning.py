@@ -1,7 +1,5 @@
 """A callback for Lightning's Trainer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 try:
