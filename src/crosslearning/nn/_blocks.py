@@ -1,8 +1,7 @@
 """Blocks of parameters: their names and tether, and the matrix that stores them for all tasks.
 
-A block has one flat buffer: a row per task, the last row the centre. Every parameter of the modules
-is a view into its row, so that a projection is a pass over one matrix, and modules and optimizers
-see its result without a copy.
+It has a row per task, and a last one for the centre. The parameters of the modules are views into
+it, so that modules and optimizers see what a projection does without a copy.
 """
 
 import math
@@ -110,9 +109,8 @@ class FlatBuffer:
         self.owners = tuple(owners)  # of the rows, in messages
         self.slots = _layout(names, like)
         first = like.get_parameter(self.slots[0].name)
-        self.flat: torch.Tensor = torch.empty(
-            (len(owners), self.slots[-1].stop), dtype=first.dtype, device=device or first.device
-        )
+        size, device = (len(owners), self.slots[-1].stop), device or first.device
+        self.flat: torch.Tensor = torch.empty(size, dtype=first.dtype, device=device)
 
     @property
     def tasks(self) -> torch.Tensor:
@@ -120,19 +118,16 @@ class FlatBuffer:
 
     def stacked(self, rows: torch.Tensor) -> dict[str, torch.Tensor]:
         """View rows of such a matrix as parameters with an axis for the tasks in front."""
-        return {
-            slot.name: rows[:, slot.start : slot.stop].unflatten(1, slot.shape)
-            for slot in self.slots
-        }
+        return {s.name: rows[:, s.start : s.stop].unflatten(1, s.shape) for s in self.slots}
 
     def tethered(self, module: nn.Module) -> list[nn.Parameter]:
         return [module.get_parameter(slot.name) for slot in self.slots]
 
     def take(self) -> None:
-        """Nothing to fetch: the parameters are here."""
+        """Fetch the parameters, unless they are here as views."""
 
     def give(self) -> None:
-        """Nothing to hand back: the parameters are views."""
+        """Hand them back."""
 
     def adopt(self, row: int, module: nn.Module) -> None:
         """Bring the parameters of a module into its row, unless they are there already."""
@@ -158,8 +153,7 @@ class FlatBuffer:
 
     def rebuild(self, modules: list[nn.Module]) -> None:
         """Reallocate the matrix for copied or unpickled modules."""
-        device = modules[0].get_parameter(self.slots[0].name).device
-        self.flat = torch.empty_like(self.flat, device=device)
+        self.flat = torch.empty_like(self.flat, device=self.tethered(modules[0])[0].device)
         for row, module in enumerate(modules):
             self.adopt(row, module)
 
@@ -222,8 +216,7 @@ def _layout(names: Sequence[str], like: nn.Module) -> tuple[Slot, ...]:
 class ShardBuffer(FlatBuffer):
     """Matrix of the local shards of a block whose parameters FSDP2 shards.
 
-    FSDP manages the memory of its parameters: the matrix is a copy of the local shards, taken
-    before a projection and copied back after it. Whole parameters are never gathered.
+    FSDP manages their memory: the matrix is a copy, taken before a projection and copied back.
     """
 
     def __init__(
@@ -267,5 +260,5 @@ class ShardBuffer(FlatBuffer):
 
     def _shards(self, module: nn.Module) -> list[torch.Tensor]:
         """Shards that this rank holds, in FSDP's memory."""
-        shards: list[Any] = self.tethered(module)
-        return [parameter.detach().to_local() for parameter in shards]
+        parameters: list[Any] = self.tethered(module)
+        return [parameter.detach().to_local() for parameter in parameters]

@@ -1,8 +1,4 @@
-"""Checkpoints from which a run resumes exactly: a file, or a folder for any number of ranks.
-
-They hold models, pulls, optimizer, scheduler, sums of the current epoch, best epoch and history.
-Random numbers need no state; see `_seeds`.
-"""
+"""Checkpoints from which a run resumes exactly: a file, or a folder for any number of ranks."""
 
 from __future__ import annotations
 
@@ -48,8 +44,8 @@ class Checkpoint:
 
     @property
     def is_due(self) -> bool:
-        ends_epoch = self.run.step % self.run.steps == 0
-        return ends_epoch or (self.every is not None and self.run.step % self.every == 0)
+        step = self.run.step
+        return step % self.run.steps == 0 or (self.every is not None and step % self.every == 0)
 
     def save(self) -> None:
         run = self.run
@@ -69,7 +65,7 @@ class Checkpoint:
         try:
             tensors, content = read_file(self.file, _KIND, "", version=_VERSION)
             self._refuse_another(content, epochs)
-            self.restore(tensors, content)
+            self._restore(tensors, content)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             reason = f"it lacks {error}." if isinstance(error, KeyError) else error
             raise ValueError(
@@ -81,16 +77,20 @@ class Checkpoint:
         """Return all but the models, as tensors and as JSON."""
         run = self.run
         tensors = {"epoch": torch.from_numpy(np.stack([run.sums, run.counts]))}
+        columns = {
+            field.name: torch.from_numpy(np.array(run.history.column(field.name)))
+            for field in fields(EpochRecord)
+        }
         content = {
             "run": self.configuration | tethers(run, run.step),
-            "history": _packed(_to_columns(run.history.records), tensors),
+            "history": _packed(columns, tensors),
             **{name: getattr(run, name) for name in _PLAIN},
         }
         if run.scheduler is not None:
             content["scheduler"] = _packed(run.scheduler.state_dict(), tensors)
         return tensors, content
 
-    def restore(self, tensors: dict[str, torch.Tensor], content: dict[str, Any]) -> None:
+    def _restore(self, tensors: dict[str, torch.Tensor], content: dict[str, Any]) -> None:
         run = self.run
         self.restore_models(tensors, content)
         if run.scheduler is not None:
@@ -100,7 +100,10 @@ class Checkpoint:
         for name in _PLAIN:
             setattr(run, name, content[name])
         run.sums, run.counts = tensors["epoch"].numpy()
-        run.history.records = _from_columns(decode(content["history"], tensors))
+        columns = decode(content["history"], tensors)
+        values = [one.tolist() if one.dim() == 1 else one.numpy() for one in columns.values()]
+        rows = (dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True))
+        run.history.records = [EpochRecord(**row) for row in rows]
 
     def restore_models(self, tensors: dict[str, torch.Tensor], content: dict[str, Any]) -> None:
         """Restore the models, the state of the optimizer, and the best models so far."""
@@ -123,9 +126,9 @@ class Checkpoint:
 class RankCheckpoint(Checkpoint):
     """A folder that all ranks can write to and read from.
 
-    ``step-N/`` has models and the state of the optimizer, by task and parameter, in safetensors
-    files that torch.distributed.checkpoint writes, one per rank. ``run.safetensors`` has the rest,
-    and names that folder. It is written last and atomically, so what it names is complete.
+    ``step-N/`` has models and the state of the optimizer, in safetensors files that
+    torch.distributed.checkpoint writes, one per rank. ``run.safetensors`` has the rest, and names
+    that folder. It is written last and atomically, so what it names is complete.
     """
 
     @property
@@ -147,10 +150,7 @@ class RankCheckpoint(Checkpoint):
         save(self._models() | self._optimizer(), storage_writer=writer)
         if ranks.is_first:
             tensors, content = self.stored()
-            groups = [
-                {name: value for name, value in group.items() if name != "params"}
-                for group in run.optimizer.param_groups
-            ]
+            groups = list(map(_options, run.optimizer.param_groups))
             content |= {"folder": folder.name, "groups": _packed(groups, tensors)}
             tensors[_EXTRA] = run.models.get_extra_state()
             if run.validation is not None:
@@ -179,9 +179,8 @@ class RankCheckpoint(Checkpoint):
         places = _places(reader, parameters)
         load(self._models() | places, storage_reader=reader)
         models.load_state_dict({_EXTRA: tensors[_EXTRA]}, strict=False)  # FSDP sees what was read
-        for group, options in zip(
-            optimizer.param_groups, decode(content["groups"], tensors), strict=True
-        ):
+        groups = decode(content["groups"], tensors)
+        for group, options in zip(optimizer.param_groups, groups, strict=True):
             group.update(options)
         optimizer.state.clear()
         for name, place in places.items():
@@ -258,31 +257,17 @@ def _parts(name: str) -> tuple[str, str, str]:
     return kind, parameter, key
 
 
-def _to_columns(records: list[EpochRecord]) -> dict[str, torch.Tensor]:
-    return {
-        field.name: torch.from_numpy(np.array([getattr(record, field.name) for record in records]))
-        for field in fields(EpochRecord)
-    }
-
-
-def _from_columns(columns: dict[str, torch.Tensor]) -> list[EpochRecord]:
-    values = [one.tolist() if one.dim() == 1 else one.numpy() for one in columns.values()]
-    rows = (dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True))
-    return [EpochRecord(**row) for row in rows]
-
-
 def configuration(run: Run) -> dict[str, Any]:
     """Describe a run in JSON; runs with equal descriptions and data train alike."""
     models, plan, validation = run.models, run.feed.plan, run.validation
     ranks = models.ranks
-    rows = {} if validation is None else {t: len(s) for t, s in validation.sources.items()}
     tensors = {
         name: f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
         for name, value in models.state_dict().items()
         if not name.endswith("_extra_state")
     }
     described = {
-        "tasks": [encode_label(task) for task in models.tasks],
+        "tasks": encode_label(models.tasks),
         "architecture": _merged(ranks.objects(tensors)),
         "center_weight": models.center_weight,
         "optimizer": _optimizer(run.optimizer),
@@ -293,10 +278,13 @@ def configuration(run: Run) -> dict[str, Any]:
         "steps per epoch": plan.steps,
         "project_every": run.project_every,
         "augment": run.feed.augment is not None,
-        "validation rows": None if validation is None else [*_merged(ranks.objects(rows)).values()],
-        "metric": None if validation is None else name_of(validation.user_metric),
-        "patience": None if validation is None else validation.patience,
+        **dict.fromkeys(("validation rows", "metric", "patience")),
     }
+    if validation is not None:
+        rows = {task: len(source) for task, source in validation.sources.items()}
+        described["validation rows"] = [*_merged(ranks.objects(rows)).values()]
+        described["metric"] = name_of(validation.user_metric)
+        described["patience"] = validation.patience
     return json.loads(json.dumps(described))
 
 
@@ -315,9 +303,8 @@ def tethers(run: Run, step: int) -> dict[str, Any]:
 def differences(there: Any, here: Any, name: str = "") -> list[str]:
     """Return sentences about differences between two descriptions."""
     if isinstance(there, dict) and isinstance(here, dict):
-        keys = dict.fromkeys([*there, *here])
         prefix = f"{name}: " if name else ""
-        nested = [differences(there.get(key), here.get(key), f"{prefix}{key}") for key in keys]
+        nested = [differences(there.get(k), here.get(k), f"{prefix}{k}") for k in there | here]
         return [sentence for sentences in nested for sentence in sentences]
     return [] if there == here else [f"{name} is {there!r} there and {here!r} here"]
 
@@ -326,16 +313,17 @@ def _merged(parts: list[dict[Any, Any]]) -> dict[Any, Any]:
     return {key: value for part in parts for key, value in part.items()}
 
 
+def _options(group: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in group.items() if name != "params"}
+
+
 def _optimizer(optimizer: Optimizer) -> dict[str, Any]:
     """Class, and options of each group with the initial learning rate."""
-    groups = {
-        f"group {number}": {
-            **{name: repr(value) for name, value in group.items() if name != "params"},
-            "lr": repr(group.get("initial_lr", group["lr"])),
-        }
-        for number, group in enumerate(optimizer.param_groups)
-    }
-    return {"class": type(optimizer).__name__, **groups}
+    described: dict[str, Any] = {"class": type(optimizer).__name__}
+    for number, group in enumerate(optimizer.param_groups):
+        options = _options(group) | {"lr": group.get("initial_lr", group["lr"])}
+        described[f"group {number}"] = {name: repr(value) for name, value in options.items()}
+    return described
 
 
 def name_of(function: Any) -> str | None:

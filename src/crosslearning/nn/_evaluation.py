@@ -217,16 +217,17 @@ class History:
     def epochs(self) -> pd.DataFrame:
         """Table with a row per epoch: loss and validation score averaged over tasks, and more."""
         names = ["epoch", "step", "loss", "score", "learning_rate", "seconds"]
-        return pd.DataFrame({name: self._all(name) for name in names}).set_index("epoch")
+        return pd.DataFrame({name: self.column(name) for name in names}).set_index("epoch")
 
     @property
     def tasks(self) -> pd.DataFrame:
         """Table with a row per epoch and task: loss, validation score, distance and pull."""
         names = {"loss": "losses", "score": "scores", "distance": "distances", "pull": "pulls"}
-        epochs = np.repeat(np.array(self._all("epoch"), dtype=int), len(self._tasks))
-        columns = {name: np.ravel(self._all(many)) for name, many in names.items()}
+        epochs = np.repeat(np.array(self.column("epoch"), dtype=int), len(self._tasks))
+        columns = {name: np.ravel(self.column(many)) for name, many in names.items()}
         labels = pd.Series(list(self._tasks) * len(self))
         return pd.DataFrame({"epoch": epochs, "task": labels, **columns})
 
-    def _all(self, name: str) -> list[Any]:
+    def column(self, name: str) -> list[Any]:
+        """Values of an attribute of all records."""
         return [getattr(record, name) for record in self.records]

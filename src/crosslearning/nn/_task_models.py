@@ -4,12 +4,11 @@ import copy
 import json
 import os
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal, Self
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 
@@ -34,7 +33,7 @@ from crosslearning.nn._modules import (
     set_start,
 )
 from crosslearning.nn._ranks import Ranks, whole
-from crosslearning.tether import Tether
+from crosslearning.tether import Array, Tether
 
 _KIND = "TaskModels"  # of a file
 
@@ -62,17 +61,16 @@ class TaskModels(LinkedModules):
         names, as in ``{"features": 0.1, "classifier.6": math.inf}``; parameters that no prefix
         matches belong to their task alone, or to the block ``"*"`` if there is one.
     tether : Tether or dict from prefix to Tether, optional
-        Alternative to `epsilon`, for a spring or a tension as well.
+        In place of `epsilon`, for a spring or a tension as well.
     center_weight : float, default=1
         Weight of the current centre in the projection, as in the paper. It shortens every step: at
         ε = 0 the tasks move by N / (N + center_weight) of the mean step. With 0 the centre is free,
         and the mean of the tasks if nothing else determines it.
     center_init : {"mean", "zero"}, default="mean"
-        Whether the centre starts at the mean of the tasks, or at zero as in Algorithm 1 of the
-        paper.
+        Whether the centre starts at the mean of the tasks, or at zero as in the paper.
     same_start : bool, default=True
-        With a mapping of modules, whether all tasks start from the tethered parameters of the
-        first. Use False for modules that have already been trained.
+        Whether all tasks start from the tethered parameters of the first module. Use False for a
+        mapping of modules that have already been trained.
     mesh : DeviceMesh, optional
         Ranks of torch.distributed over which to spread the tasks: the dimension "task" divides the
         tasks, and the ranks along "data" share each of them. All ranks must call the constructor,
@@ -89,8 +87,6 @@ class TaskModels(LinkedModules):
         average of the tasks'; its untethered parameters are the initial ones of the first task.
     blocks : tuple of Block
         Names, tethers and parameters of the blocks.
-    center_weight : float
-        As given.
 
     Notes
     -----
@@ -100,9 +96,8 @@ class TaskModels(LinkedModules):
     Parameters that are frozen in the given module are one tensor for all tasks and the centre, and
     so are its buffers, except those of BatchNorm and the like: a large frozen base with small
     adapters takes the memory of the base, and of an adapter for each task. They are in no block,
-    are saved once, and must stay frozen. Models given in a mapping share what they had in common;
-    with `shard`, a rank has one shard of the base for all its tasks. Parameters that are frozen
-    later take no gradient steps, but the projection still moves them.
+    are saved once, and must stay frozen. Models given in a mapping share what they had in common.
+    Parameters that are frozen later take no gradient steps, but the projection still moves them.
 
     Examples
     --------
@@ -155,7 +150,7 @@ class TaskModels(LinkedModules):
         self.blocks, self.center_weight = blocks, weight
         self.ranks, self.sharded = ranks, shard is not None
         self._positions: dict[Hashable, int] = {label: row for row, label in enumerate(labels)}
-        self._pulls: dict[str, NDArray[np.float64]] = {}
+        self._pulls: dict[str, Array] = {}
         self._forget()
 
     @property
@@ -178,8 +173,7 @@ class TaskModels(LinkedModules):
         row = self._positions[task] - self.ranks.local.start
         if not 0 <= row < len(self.per_task):
             raise KeyError(
-                f"Task {task!r} is on rank {self.ranks.owner(self._positions[task])} of the "
-                "dimension 'task'; this rank holds "
+                f"Task {task!r} is on another rank of the dimension 'task'; this one holds "
                 f"{', '.join(map(repr, self.local_tasks))}. Loop over `models.local_tasks`."
             )
         return self.per_task[row]
@@ -205,18 +199,12 @@ class TaskModels(LinkedModules):
         return zip(self.local_tasks, self.per_task, strict=True)
 
     def project(self, step_size: float | None = None) -> StepCertificate:
-        r"""Take the proximal step of the tethers, in place; for bounds, the projection.
+        """Take the proximal step of the tethers, in place; for bounds, the projection.
 
         Parameters
         ----------
         step_size : float, optional
-            Learning rate of the preceding gradient step. It scales springs and tensions, and is
-            required if a tether has them.
-
-        Returns
-        -------
-        StepCertificate
-            Pulls, distances, residual and status.
+            Learning rate of the preceding gradient step, which scales springs and tensions.
 
         Raises
         ------
@@ -247,13 +235,13 @@ class TaskModels(LinkedModules):
             )
             for block in self.blocks
         ]
-        with torch.no_grad(), _without_autocast(self.flats[0].flat.device.type):
+        # Products are computed in the dtype of the parameters, where autocast would round them.
+        with torch.no_grad(), torch.autocast(self.flats[0].flat.device.type, enabled=False):
             steps = couple_checked(self._members, requests, not self._resolution_warned)
             average_buffers(list(self.per_task), self.center, self.ranks)
         named = {block.name: step for block, step in zip(self.blocks, steps, strict=True)}
-        self._pulls.update({name: step.pull for name, step in named.items()})
-        if any(step.status is Status.UNRESOLVED for step in steps):
-            self._resolution_warned = True
+        self._pulls = {name: step.pull for name, step in named.items()}
+        self._resolution_warned |= any(step.status is Status.UNRESOLVED for step in steps)
         return StepCertificate(named)
 
     def average_gradients(self) -> None:
@@ -265,14 +253,8 @@ class TaskModels(LinkedModules):
         if self.ranks.copies > 1 and not self.sharded:  # FSDP has done it
             self.ranks.average([p.grad for p in self.parameters() if p.grad is not None])
 
-    def distances(self, block: str | None = None) -> NDArray[np.float64]:
-        """Return the current distances of the tasks to the centre.
-
-        Parameters
-        ----------
-        block : str, optional
-            Name of a block; by default the distance is over all tethered parameters.
-        """
+    def distances(self, block: str | None = None) -> Array:
+        """Return the distances of the tasks to the centre, over one block or all."""
         names = [one.name for one in self.blocks]
         if block is not None and block not in names:
             raise ValueError(f"There is no block {block!r}; the blocks are {', '.join(names)}.")
@@ -281,7 +263,7 @@ class TaskModels(LinkedModules):
             distances = self._members.distances(exactly=True)
         if block is not None:
             return distances[names.index(block)]
-        return np.asarray(np.linalg.norm(distances, axis=0), dtype=np.float64)
+        return np.linalg.norm(distances, axis=0)
 
     def export(self, task: Hashable | None = None) -> dict[str, torch.Tensor]:
         """Return a copy of the ``state_dict`` of a task, or of the centre.
@@ -292,10 +274,7 @@ class TaskModels(LinkedModules):
         return {name: whole(value.detach()).clone() for name, value in module.state_dict().items()}
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything atomically to one safetensors file.
-
-        With a mesh, all ranks must call it; the first gathers all models in memory and writes them.
-        """
+        """Write everything atomically to one safetensors file; of several ranks, the first does."""
         for task in self.tasks:
             if decode_label(encode_label(task)) != task:
                 raise ValueError(
@@ -305,7 +284,7 @@ class TaskModels(LinkedModules):
         state = {name: whole(value) for name, value in self.state_dict().items()}
         tensors = self.ranks.gather_first(state)
         content = {
-            "tasks": [encode_label(task) for task in self.tasks],
+            "tasks": encode_label(self.tasks),
             "tethers": {block.name: encode_tether(block.tether) for block in self.blocks},
             "center_weight": self.center_weight,
         }
@@ -338,11 +317,9 @@ class TaskModels(LinkedModules):
         if mesh is not None:  # other ranks hold the rest
             tensors = {name: tensors[name] for name in state if name in tensors}
         try:
-            for name, value in state.items():
-                if name in tensors and tensors[name].dtype != value.dtype:
-                    raise ValueError(
-                        f"{name!r} is {tensors[name].dtype} in the file and {value.dtype} here."
-                    )
+            for name, value in tensors.items():
+                if name in state and value.dtype != (here := state[name].dtype):
+                    raise ValueError(f"{name!r} is {value.dtype} in the file and {here} here.")
             models.load_state_dict(tensors)
         except (RuntimeError, ValueError) as error:
             raise ValueError(
@@ -382,13 +359,6 @@ class TaskModels(LinkedModules):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_members": None}
-
-
-def _without_autocast(device: str) -> AbstractContextManager[Any]:
-    """Compute products in the dtype of the parameters, where autocast would round them."""
-    if torch.is_autocast_enabled(device):
-        return torch.autocast(device, enabled=False)
-    return nullcontext()
 
 
 def _check_labels(tasks: Iterable[Hashable] | None, module: Any) -> tuple[Hashable, ...]:
