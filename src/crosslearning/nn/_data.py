@@ -1,7 +1,7 @@
 """The data of the tasks, and which rows of each task a step takes.
 
-The rows of a task form one endless sequence of permutations, each with its own seed. A step takes
-the next piece of it, computed from the number of the step without state.
+The rows of a task form one endless sequence of permutations, each with its own seed; the number of
+a step determines which piece of it the step takes.
 """
 
 import hashlib
@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -77,10 +78,8 @@ class Batches:
             if self.loader.generator is not None:
                 self.loader.generator.manual_seed(seed)
             self._iterator, at = iter(self.loader), (seed, 0)
-        for _ in range(at[1], index):
-            next(self._iterator)
         self._at = seed, index + 1
-        x, y = next(self._iterator)
+        x, y = next(islice(self._iterator, index - at[1], None))
         return x, y
 
 
@@ -252,7 +251,8 @@ class Feed:
         steps = max(1, _ROWS_AHEAD // size)
         block, number = divmod(step, steps)
         if self._ahead is None or self._ahead[0] != block:
-            pieces = [self._rows_of_steps(row, block * steps, steps) for row in range(len(self))]
+            start, stop = block * steps * size, (block + 1) * steps * size
+            pieces = [one.batch(self._rows(task, one, start, stop)) for task, one in self._sources]
             x, y = (
                 torch.stack(parts).unflatten(1, (steps, -1)).to(self.device)
                 for parts in zip(*pieces, strict=True)
@@ -277,13 +277,6 @@ class Feed:
         """Seed of what is random in the model of a task in a step."""
         purpose = f"dropout {self._copy}" if self._copy else "dropout"
         return self._seed(purpose, self._sources[row][0], step)
-
-    def _rows_of_steps(self, row: int, step: int, n_steps: int) -> Batch:
-        """Return inputs and targets of a task with indexable rows, for a range of steps."""
-        task, source = self._sources[row]
-        row += self._first
-        start, stop = self.plan.piece(row, step)[0], self.plan.piece(row, step + n_steps)[0]
-        return self._load(task, source, start, stop, step)
 
     def _part(self, x: Any, y: Any) -> tuple[Any, Any, float]:
         """Rows of a batch for this rank among those that share a task, and the weight of its loss.
