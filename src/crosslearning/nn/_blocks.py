@@ -4,10 +4,9 @@ It has a row per task, and a last one for the centre. The parameters of the modu
 it, so that modules and optimizers see what a projection does without a copy.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -83,17 +82,12 @@ def _by_prefix(prefixes: list[str], names: Sequence[str]) -> dict[str, list[str]
     return named
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(NamedTuple):
     """The position of a parameter in a row."""
 
     name: str
     shape: torch.Size
-    start: int
-
-    @property
-    def stop(self) -> int:
-        return self.start + math.prod(self.shape)
+    columns: slice
 
 
 class FlatBuffer:
@@ -109,7 +103,7 @@ class FlatBuffer:
         self.owners = tuple(owners)  # of the rows, in messages
         self.slots = _layout(names, like)
         first = like.get_parameter(self.slots[0].name)
-        size, device = (len(owners), self.slots[-1].stop), device or first.device
+        size, device = (len(owners), self.slots[-1].columns.stop), device or first.device
         self.flat: torch.Tensor = torch.empty(size, dtype=first.dtype, device=device)
 
     @property
@@ -118,7 +112,7 @@ class FlatBuffer:
 
     def stacked(self, rows: torch.Tensor) -> dict[str, torch.Tensor]:
         """View rows of such a matrix as parameters with an axis for the tasks in front."""
-        return {s.name: rows[:, s.start : s.stop].unflatten(1, s.shape) for s in self.slots}
+        return {s.name: rows[:, s.columns].unflatten(1, s.shape) for s in self.slots}
 
     def tethered(self, module: nn.Module) -> list[nn.Parameter]:
         return [module.get_parameter(slot.name) for slot in self.slots]
@@ -158,7 +152,7 @@ class FlatBuffer:
             self.adopt(row, module)
 
     def _view(self, row: int, slot: Slot) -> torch.Tensor:
-        return self.flat[row, slot.start : slot.stop].view(slot.shape)
+        return self.flat[row, slot.columns].view(slot.shape)
 
     def _links(self, row: int, module: nn.Module) -> list[tuple[Slot, nn.Parameter, bool]]:
         """Return the slots with their parameters, and whether those are views of them."""
@@ -171,7 +165,7 @@ class FlatBuffer:
                 "Do not tether parameters that come and go."
             ) from None
         return [
-            (slot, parameter, parameter.data_ptr() == base + slot.start * size)
+            (slot, parameter, parameter.data_ptr() == base + slot.columns.start * size)
             for slot, parameter in zip(self.slots, parameters, strict=True)
         ]
 
@@ -188,7 +182,7 @@ class FlatBuffer:
 
 def _layout(names: Sequence[str], like: nn.Module) -> tuple[Slot, ...]:
     slots: list[Slot] = []
-    kinds = {}
+    kinds, start = {}, 0
     for name in names:
         parameter = like.get_parameter(name)
         if isinstance(parameter, nn.UninitializedParameter):
@@ -202,8 +196,9 @@ def _layout(names: Sequence[str], like: nn.Module) -> tuple[Slot, ...]:
                 "Do not tether it: epsilon={prefix: ...}."
             )
         kinds[parameter.dtype, parameter.device] = name
-        if parameter.numel():
-            slots.append(Slot(name, parameter.shape, slots[-1].stop if slots else 0))
+        if size := parameter.numel():
+            slots.append(Slot(name, parameter.shape, slice(start, start + size)))
+            start += size
     if len(kinds) != 1 or not slots:
         listed = ", ".join(f"{kind} in {name!r}" for kind, name in kinds.items())
         raise ValueError(

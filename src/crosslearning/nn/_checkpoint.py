@@ -1,8 +1,7 @@
 """Checkpoints from which a run resumes exactly: a file, or a folder for any number of ranks."""
 
-from __future__ import annotations
-
 import json
+import os
 import shutil
 from collections import Counter
 from dataclasses import fields
@@ -11,16 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch.optim import Optimizer
 
 from crosslearning.archive import decode, encode
 from crosslearning.nn._evaluation import EpochRecord
 from crosslearning.nn._files import encode_label, encode_tether, read_file, write_file
 
 if TYPE_CHECKING:
-    import os
-
-    from torch.optim import Optimizer
-
     from crosslearning.nn._training import Run
 
 _KIND = "a checkpoint of fit"
@@ -34,7 +30,7 @@ _LIKE, _SCALAR = "optimizer", "scalar"  # state that has axes, and state that ha
 class Checkpoint:
     """A file to which a run is saved after every epoch, and in between."""
 
-    def __init__(self, path: str | os.PathLike[str], every: int | None, run: Run) -> None:
+    def __init__(self, path: str | os.PathLike[str], every: int | None, run: "Run") -> None:
         self.path, self.every, self.run = Path(path), every, run
         self.configuration = configuration(run)  # schedulers change options later
 
@@ -257,7 +253,7 @@ def _parts(name: str) -> tuple[str, str, str]:
     return kind, parameter, key
 
 
-def configuration(run: Run) -> dict[str, Any]:
+def configuration(run: "Run") -> dict[str, Any]:
     """Describe a run in JSON; runs with equal descriptions and data train alike."""
     models, plan, validation = run.models, run.feed.plan, run.validation
     ranks = models.ranks
@@ -288,7 +284,7 @@ def configuration(run: Run) -> dict[str, Any]:
     return json.loads(json.dumps(described))
 
 
-def tethers(run: Run, step: int) -> dict[str, Any]:
+def tethers(run: "Run", step: int) -> dict[str, Any]:
     """Describe what has applied until a step: while all is pooled, no radius has."""
     pooled = {block.name: run.pooled_steps.get(block.name, 0) for block in run.models.blocks}
     return {

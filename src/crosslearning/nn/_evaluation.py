@@ -1,9 +1,7 @@
 """Scores of the models by task, also after each epoch, and the history of training."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
@@ -26,7 +24,7 @@ def evaluate(
     metric: str | Metric = "accuracy",
     *,
     batch_size: int = 256,
-) -> pd.Series[float]:
+) -> "pd.Series[float]":
     """Apply a metric to the outputs of each task's model, in evaluation mode.
 
     Parameters
@@ -75,8 +73,7 @@ def score_sources(
     for scored, tasks in models.ranks.objects((mine, list(sources))):
         scores |= scored
         requested |= dict.fromkeys(tasks)
-    lost = [task for task in models.tasks if task in requested and task not in scores]
-    if lost:
+    if lost := [task for task in models.tasks if task in requested and task not in scores]:
         raise ValueError(
             "Data of a task must be given to the rank that holds it; those of "
             f"{', '.join(map(repr, lost))} were given to others only. See `models.local_tasks`."
@@ -105,11 +102,8 @@ def as_metric(metric: Any) -> Metric:
 
 def _score(module: nn.Module, source: Source, metric: Metric, batch_size: int) -> float:
     device = next((parameter.device for parameter in module.parameters()), torch.device("cpu"))
-    batches: Iterable[tuple[Any, Any]]
-    if isinstance(source, Batches):
-        batches = source.loader
-    else:
-        batches = map(source.batch, torch.arange(len(source)).split(batch_size))
+    rows = torch.arange(len(source)).split(batch_size)
+    batches = source.loader if isinstance(source, Batches) else map(source.batch, rows)
     pairs = [(module(x.to(device)), y.to(device)) for x, y in batches]
     if callable(reshard := getattr(module, "reshard", None)):
         reshard()  # FSDP keeps what a pass without gradients has gathered
@@ -137,8 +131,7 @@ class Validation:
         self.sources = as_sources(data, "validation")
         self.metric = loss if metric is None else as_metric(metric)
         self.sign = -1.0 if metric is None else 1.0
-        self.user_metric = metric
-        self.patience = patience
+        self.user_metric, self.patience = metric, patience
         self.best = -math.inf
         self.best_epoch: int | None = None
         self.best_state: dict[str, torch.Tensor] | None = None
@@ -197,10 +190,7 @@ class EpochRecord:
 
 
 class History:
-    """Records of the epochs of a run, as two tables.
-
-    ``records`` is a list of `EpochRecord`, and ``best_epoch`` that of the best validation score.
-    """
+    """Epochs of a run: ``records``, two tables of them, and ``best_epoch``, with the best score."""
 
     def __init__(self, tasks: tuple[Hashable, ...]) -> None:
         self._tasks = tasks

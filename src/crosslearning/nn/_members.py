@@ -4,13 +4,11 @@ Passes go over chunks of columns, in memory that is allocated once: fresh tempor
 more than the arithmetic.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -102,7 +100,7 @@ class Workspace:
             self._chunks.append(_Chunk(stored, rows, rows[:-1], rows[-1], here[:-1]))
 
     @classmethod
-    def whole(cls, flat: torch.Tensor, n_tasks: int) -> Workspace:
+    def whole(cls, flat: torch.Tensor, n_tasks: int) -> Self:
         """Divide a matrix into equal chunks, of whole pieces unless it is smaller than one."""
         narrowest = _NARROWEST if flat.device.type == "cpu" else _NARROWEST_ON_DEVICE
         wide = 1 << (max(narrowest, _ELEMENTS // max(n_tasks, 4)).bit_length() - 1)
@@ -256,7 +254,7 @@ class Columns:
 class FlatMembers:
     """Rows of matrices for the local tasks, and a last one for the centre, moved in place."""
 
-    def __init__(self, models: TaskModels) -> None:
+    def __init__(self, models: "TaskModels") -> None:
         self._models, self._ranks, blocks = models, models.ranks, models.blocks
         self.tasks = [f"task {label!r}" for label in models.tasks]
         self.groups = [f"block {block.name!r}" if len(blocks) > 1 else "" for block in blocks]

@@ -19,14 +19,7 @@ from crosslearning.evaluation.scores import best, nested
 from crosslearning.nn._data import Augment, Batches, Pair, as_sources, check_counts
 from crosslearning.nn._evaluation import EpochRecord, Metric
 from crosslearning.nn._ranks import Ranks
-from crosslearning.nn._sweep_runs import (
-    Folder,
-    Measure,
-    Plan,
-    Setting,
-    settings_of,
-    train_single,
-)
+from crosslearning.nn._sweep_runs import Folder, Measure, Plan, Setting, settings_of, train_single
 from crosslearning.tasks import within_task_folds
 from crosslearning.tether import Flags
 
@@ -65,7 +58,7 @@ def sweep(
     module, optimizer, scheduler : callable
         Return a new module, with torch's generator seeded; an optimizer of parameters; and a
         scheduler of an optimizer.
-    data, loss, epochs, batch_size, sampling, augment, center_weight
+    data, loss, epochs, batch_size, sampling, augment, engine, checkpoint_every, center_weight
         As in :func:`fit` and :class:`TaskModels`.
     epsilons : float or iterable of float
         Radii; 0 pools the tasks, ``math.inf`` separates them.
@@ -89,13 +82,9 @@ def sweep(
         Data to evaluate on; by default the training data.
     metric : "accuracy" or callable, optional
         Function of a task's outputs and targets, as in :func:`evaluate`; by default the loss.
-    engine : str, default="auto"
-        As in :func:`fit`.
     folder : path, optional
         Folder for finished runs and the state of the current one, from which an interrupted sweep
         resumes. A folder of another sweep is refused.
-    checkpoint_every : int, optional
-        Steps after which the state of a run is also saved, in addition to the end of each epoch.
     measure, on_epoch : callable, optional
         ``measure(run, models, history)`` returns, for each task of a trained run, a dict of further
         columns, of JSON values; ``run`` has ``method``, ``epsilon``, ``stiffness`` and ``seed``.
@@ -259,20 +248,15 @@ def select_epsilon(
         for number, (train, held_out) in enumerate(_splits(data, cv, random_state))
     ]
     table = pd.concat(tables, ignore_index=True)
-    sign = -1.0 if metric is None else 1.0
-    runs = _runs(table, len(data), sign)
-    by_radius = pd.DataFrame(sign * runs.by_split, index=pd.Index(runs.settings, name="epsilon"))
-    scores = by_radius.agg(["mean", "sem"], axis=1).set_axis(["score", "standard_error"], axis=1)
-    return Selection(float(runs.settings[best(runs)]), scores, table, _compared(runs, data))
-
-
-def _runs(table: pd.DataFrame, n_tasks: int, sign: float) -> Scores:
-    """Scores by radius, run (of a fold and a seed) and task, greater is better."""
     radial = table[table["method"].isin(("pooled", "cross", "separate"))]
     radial = radial.sort_values("epsilon", kind="stable")
     radii = radial["epsilon"].unique().tolist()
-    values = sign * radial["score"].to_numpy().reshape(len(radii), -1, n_tasks)
-    return Scores(radii, values, np.ones(values.shape[1:]))
+    sign = -1.0 if metric is None else 1.0  # greater is better inside
+    values = sign * radial["score"].to_numpy().reshape(len(radii), -1, len(data))
+    runs = Scores(radii, values, np.ones(values.shape[1:]))  # a run has a fold and a seed
+    by_radius = pd.DataFrame(sign * runs.by_split, index=pd.Index(radii, name="epsilon"))
+    scores = by_radius.agg(["mean", "sem"], axis=1).set_axis(["score", "standard_error"], axis=1)
+    return Selection(float(radii[best(runs)]), scores, table, _compared(runs, data))
 
 
 def _compared(runs: Scores, data: Mapping[Any, Any]) -> Comparison | None:

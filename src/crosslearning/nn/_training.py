@@ -1,7 +1,5 @@
 """Train the models of all tasks together."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -168,7 +166,7 @@ def fit(
     return run.history
 
 
-def _resume(path: Any, every: int | None, run: Run, epochs: int) -> Checkpoint | None:
+def _resume(path: Any, every: int | None, run: "Run", epochs: int) -> Checkpoint | None:
     if every is not None:
         check_counts(checkpoint_every=every)
     if path is None:

@@ -44,11 +44,6 @@ def refuse_unlike(models: TaskModels) -> None:
                 )
 
 
-def is_of_torch(loss: Any) -> bool:
-    """Whether a loss is one of torch's, all of which vmap supports."""
-    return (getattr(loss, "__module__", None) or "").startswith("torch.nn.")
-
-
 def is_layered(module: nn.Module) -> bool:
     """Whether a module consists of torch's linear layers, activations and dropout only."""
     return all(
@@ -127,10 +122,7 @@ class VmapEngine:
         return self.loss(functional_call(module, parameters, (x,), tie_weights=self._tied), y)
 
     def _parameters(self) -> Tensors:
-        """Parameters of all tasks, stacked: views of the flat buffers, and copies of others.
-
-        The module has what all tasks share.
-        """
+        """Parameters of all tasks, stacked: views of the flat buffers, and copies of others."""
         parameters = {name: torch.stack([row[name] for row in self._rows]) for name in self._apart}
         for flat in self.models.flats:
             parameters |= flat.stacked(flat.tasks)
@@ -234,4 +226,4 @@ def _part(value: Any, leaf: nn.Parameter, row: int, slot: Any) -> Any:
         return value
     if value.shape != leaf.shape:
         return value.clone()
-    return value[row, slot.start : slot.stop].view(slot.shape)
+    return value[row, slot.columns].view(slot.shape)
