@@ -102,7 +102,7 @@ class FlatBuffer:
     ) -> None:
         self.owners = tuple(owners)  # of the rows, in messages
         self.slots = _layout(names, like)
-        first = like.get_parameter(self.slots[0].name)
+        first = self.tethered(like)[0]
         size, device = (len(owners), self.slots[-1].columns.stop), device or first.device
         self.flat: torch.Tensor = torch.empty(size, dtype=first.dtype, device=device)
 
@@ -126,11 +126,19 @@ class FlatBuffer:
     def adopt(self, row: int, module: nn.Module) -> None:
         """Bring the parameters of a module into its row, unless they are there already."""
         for slot, parameter, linked in self._links(row, module):
-            if not linked:
-                self._refuse_changed(row, slot, parameter)
-                view = self._view(row, slot)
-                view.copy_(parameter.detach())
-                parameter.data = view
+            if linked:
+                continue
+            actual = tuple(parameter.shape), parameter.dtype, parameter.device
+            expected = tuple(slot.shape), self.flat.dtype, self.flat.device
+            if actual != expected:
+                raise ValueError(
+                    f"{slot.name!r} of {self.owners[row]} must have shape, dtype and device "
+                    f"{expected}; got {actual}. Convert all modules at once with `models.to(...)`; "
+                    "do not tether parameters that differ between tasks: epsilon={prefix: ...}."
+                )
+            view = self._view(row, slot)
+            view.copy_(parameter.detach())
+            parameter.data = view
 
     def convert(self, fn: Callable[[torch.Tensor], torch.Tensor], modules: list[nn.Module]) -> None:
         """Move to another dtype or device, along with the parameters that are views."""
@@ -168,16 +176,6 @@ class FlatBuffer:
             (slot, parameter, parameter.data_ptr() == base + slot.columns.start * size)
             for slot, parameter in zip(self.slots, parameters, strict=True)
         ]
-
-    def _refuse_changed(self, row: int, slot: Slot, parameter: nn.Parameter) -> None:
-        actual = tuple(parameter.shape), parameter.dtype, parameter.device
-        expected = tuple(slot.shape), self.flat.dtype, self.flat.device
-        if actual != expected:
-            raise ValueError(
-                f"{slot.name!r} of {self.owners[row]} must have shape, dtype and device "
-                f"{expected}; got {actual}. Convert all modules at once with `models.to(...)`; "
-                "do not tether parameters that differ between tasks: epsilon={prefix: ...}."
-            )
 
 
 def _layout(names: Sequence[str], like: nn.Module) -> tuple[Slot, ...]:

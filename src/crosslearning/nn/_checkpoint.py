@@ -186,8 +186,8 @@ class RankCheckpoint(Checkpoint):
     def _models(self) -> dict[str, torch.Tensor]:
         """Tensors of the current models, and of the best so far, by names for all ranks."""
         states = {"models": self.run.models.state_dict()}
-        if self.run.validation is not None and self.run.validation.best_state is not None:
-            states["best"] = self.run.validation.best_state
+        if (validation := self.run.validation) is not None and validation.best_state is not None:
+            states["best"] = validation.best_state
         return {
             f"{kind}.{name}": value
             for kind, state in states.items()

@@ -160,12 +160,9 @@ class CrossNetRegressor(TaskRegressor, CrossNet):
         ``module(n_features, n_outputs)`` returns the network; by default
         :func:`crosslearning.nn.architectures.mlp`.
     epsilon : float or dict, default=1.0
-        Largest distance of a task's parameters to the centre, or a dict by prefix, as in
-        :class:`TaskModels`. 0 trains one network on all rows, ``math.inf`` one per task.
-    epochs : int, default=100
-        Passes over the rows of the largest task.
-    batch_size : int or None, default=32
-        Rows of each task in a step; None takes all.
+        Largest distance of a task to the centre, or a dict by prefix, as in :class:`TaskModels`.
+    epochs, batch_size : int, default=100, int or None, default=32
+        Passes over the rows of the largest task; rows of each task in a step, or None for all.
     optimizer, learning_rate : callable, float
         ``optimizer(parameters, lr=learning_rate)`` returns the optimizer; by default Adam, 0.001.
     sampling, engine, center_weight

@@ -126,12 +126,8 @@ class Workspace:
     @np.errstate(over="ignore", invalid="ignore")  # detected in the result
     def total(self, products: Iterable[Any]) -> Array:
         """Sum of the Gram matrices of chunks, always in the same order, symmetric."""
-        shape = self._product.shape
-        total: Any = np.zeros(shape)
-        if not self._on_cpu:
-            total = torch.zeros(shape, dtype=torch.float64, device=self._sums)
-        for product in products:
-            total += product
+        zero: Any = torch.zeros(self._product.shape, dtype=torch.float64, device=self._sums)
+        total: Any = sum(products, zero.numpy() if self._on_cpu else zero)
         gram: Array = total if self._on_cpu else total.cpu().numpy()
         if self._bands:
             return np.where(self._bands.is_upper, gram, gram.T)

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal
@@ -211,9 +210,7 @@ def select_epsilon(
         The score, for which higher is better; by default the loss, for which lower is better.
     random_state : int, default=0
         Seed of the folds.
-    folder : path, optional
-        Folder for finished runs, as in :func:`sweep`.
-    **options
+    folder, **options
         Further arguments of :func:`sweep`, such as `seeds` and `batch_size`.
 
     Examples
@@ -231,32 +228,22 @@ def select_epsilon(
     >>> selection.epsilon
     1.0
     """
-    radii = list(epsilons)
-    tables = [
-        sweep(
-            module,
-            train,
-            loss,
-            optimizer,
-            epochs,
-            epsilons=radii,
-            test=held_out,
-            metric=metric,
-            folder=None if folder is None else Path(folder) / f"fold-{number}",
-            **options,
-        ).assign(fold=number)
-        for number, (train, held_out) in enumerate(_splits(data, cv, random_state))
-    ]
+    options |= {"epsilons": list(epsilons), "metric": metric}
+    tables = []
+    for number, (train, held_out) in enumerate(_splits(data, cv, random_state)):
+        place = None if folder is None else Path(folder) / f"fold-{number}"
+        runs = sweep(module, train, loss, optimizer, epochs, test=held_out, folder=place, **options)
+        tables.append(runs.assign(fold=number))
     table = pd.concat(tables, ignore_index=True)
     radial = table[table["method"].isin(("pooled", "cross", "separate"))]
     radial = radial.sort_values("epsilon", kind="stable")
     radii = radial["epsilon"].unique().tolist()
     sign = -1.0 if metric is None else 1.0  # greater is better inside
     values = sign * radial["score"].to_numpy().reshape(len(radii), -1, len(data))
-    runs = Scores(radii, values, np.ones(values.shape[1:]))  # a run has a fold and a seed
-    by_radius = pd.DataFrame(sign * runs.by_split, index=pd.Index(radii, name="epsilon"))
+    by_run = Scores(radii, values, np.ones(values.shape[1:]))  # of a fold and a seed
+    by_radius = pd.DataFrame(sign * by_run.by_split, index=pd.Index(radii, name="epsilon"))
     scores = by_radius.agg(["mean", "sem"], axis=1).set_axis(["score", "standard_error"], axis=1)
-    return Selection(float(radii[best(runs)]), scores, table, _compared(runs, data))
+    return Selection(float(radii[best(by_run)]), scores, table, _compared(by_run, data))
 
 
 def _compared(runs: Scores, data: Mapping[Any, Any]) -> Comparison | None:
@@ -296,8 +283,8 @@ def _splits(
         for (task, source), judged in zip(sources.items(), held_out, strict=True):
             for part, chosen in zip(parts, (~judged, judged), strict=True):
                 rows = torch.from_numpy(np.flatnonzero(chosen))
-                some: Any = source.batch if isinstance(source, Pair) else partial(Part, source)
-                part[task] = some(rows)
+                is_pair = isinstance(source, Pair)
+                part[task] = source.batch(rows) if is_pair else Part(source, rows)
         yield parts
 
 

@@ -187,7 +187,6 @@ def train_single(
         center_weight=plan.center_weight,
         mesh=plan.mesh,
     )
-    run = setting.run(seed)
     try:
         history = _fit(plan, models, setting, seed, folder)
     except Exception as error:
@@ -196,17 +195,17 @@ def train_single(
     last, distances = history.records[-1], models.distances()
     metric = plan.loss if plan.metric is None else as_metric(plan.metric)
     scores = score_sources(models, plan.test_sources(), metric)
-    measured = [{}] * len(models) if plan.measure is None else plan.measure(run, models, history)
-    return [
-        {
-            "loss": float(last.losses[row]),
-            "score": scores[task],
-            "distance": float(distances[row]),
-            "pull": float(last.pulls[row]),
-            **more,
-        }
-        for row, (task, more) in enumerate(zip(models.tasks, measured, strict=True))
-    ]
+    columns = {
+        "loss": last.losses.tolist(),
+        "score": [scores[task] for task in models.tasks],
+        "distance": distances.tolist(),
+        "pull": last.pulls.tolist(),
+    }
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    if plan.measure is None:
+        return rows
+    measured = plan.measure(setting.run(seed), models, history)
+    return [row | more for row, more in zip(rows, measured, strict=True)]
 
 
 def _fit(

@@ -16,13 +16,7 @@ from crosslearning.coupling import Status
 from crosslearning.coupling._checks import check_center_weight
 from crosslearning.coupling._gram import Request, couple_checked
 from crosslearning.nn._blocks import ALL
-from crosslearning.nn._files import (
-    decode_label,
-    encode_label,
-    encode_tether,
-    read_file,
-    write_file,
-)
+from crosslearning.nn._files import decode_label, encode_label, encode_tether, read_file, write_file
 from crosslearning.nn._members import FlatMembers, StepCertificate
 from crosslearning.nn._modules import (
     LinkedModules,
@@ -213,10 +207,8 @@ class TaskModels(LinkedModules):
 
         Warns
         -----
-        ResolutionWarning
-            Once, if a radius is below the resolution of the dtype.
-        ConvergenceWarning
-            If the solver did not reach its tolerance.
+        ResolutionWarning, ConvergenceWarning
+            Once, if a radius is below the resolution of the dtype; if the solver did not converge.
         """
         self.link()
         certificate = self.project_linked(step_size)
@@ -245,11 +237,7 @@ class TaskModels(LinkedModules):
         return StepCertificate(named)
 
     def average_gradients(self) -> None:
-        """Average gradients over the ranks of the mesh that share a task, as DDP does.
-
-        Call it between ``backward()`` and ``optimizer.step()`` if the mesh has a dimension "data";
-        otherwise there is nothing to do.
-        """
+        """Average gradients over ranks of the dimension "data", before ``optimizer.step()``."""
         if self.ranks.copies > 1 and not self.sharded:  # FSDP has done it
             self.ranks.average([p.grad for p in self.parameters() if p.grad is not None])
 

@@ -61,10 +61,8 @@ def fit(
         ``loss(output, target)``, a scalar; usually a mean over rows.
     optimizer : Optimizer or callable
         An optimizer of ``models.parameters()``, or a function of parameters that returns one.
-    epochs : int
-        Number of epochs.
-    batch_size : int or None, default=32
-        Rows of each task in a step; None takes all rows of all tasks.
+    epochs, batch_size : int, int or None, default=32
+        Number of epochs; rows of each task in a step, or None for all rows of all tasks.
     sampling : {"cycle", "proportional"}, default="cycle"
         "cycle": an epoch passes once over the rows of the largest task, in whole batches, and
         smaller tasks start over in a new order. "proportional": an epoch uses each row once; a step
@@ -104,7 +102,7 @@ def fit(
         result of an uninterrupted run (bit for bit on the CPU with "loop"). Pass the same arguments
         again, possibly with more epochs. With a mesh it is a folder, for any number of ranks.
     checkpoint_every : int, optional
-        Also save after every multiple of this number of steps.
+        Steps after which to save, too.
 
     Returns
     -------

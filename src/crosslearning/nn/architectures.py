@@ -1,8 +1,7 @@
-"""Simple networks for images and vectors.
+"""Simple networks, of parts whose names are prefixes for tethers.
 
-All are sequences of named parts, so that tethers can be given by prefix: ``features``, ``pool`` and
-``classifier`` for images of shape (n, in_channels, height, width), ``layers`` and
-``head`` for vectors of shape (n, in_features), or inputs that flatten to it.
+They are ``features``, ``pool`` and ``classifier`` for images of shape (n, in_channels, height,
+width), ``layers`` and ``head`` for inputs that flatten to shape (n, in_features).
 """
 
 from collections import OrderedDict
