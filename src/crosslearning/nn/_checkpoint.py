@@ -30,13 +30,12 @@ _LIKE, _SCALAR = "optimizer", "scalar"  # state that has axes, and state that ha
 class Checkpoint:
     """A file to which a run is saved after every epoch, and in between."""
 
+    _NAME = ""  # of the file in a folder
+
     def __init__(self, path: str | os.PathLike[str], every: int | None, run: "Run") -> None:
         self.path, self.every, self.run = Path(path), every, run
+        self.file = self.path / self._NAME
         self.configuration = configuration(run)  # schedulers change options later
-
-    @property
-    def file(self) -> Path:
-        return self.path
 
     @property
     def is_due(self) -> bool:
@@ -127,9 +126,7 @@ class RankCheckpoint(Checkpoint):
     that folder. It is written last and atomically, so what it names is complete.
     """
 
-    @property
-    def file(self) -> Path:
-        return self.path / "run.safetensors"
+    _NAME = "run.safetensors"
 
     def save(self) -> None:
         """Save the current state, then remove the previous one."""

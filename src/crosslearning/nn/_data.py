@@ -156,11 +156,6 @@ class Schedule:
         size = self.sizes[row]
         return size * step // self.steps, size * (step + 1) // self.steps
 
-    @property
-    def equal(self) -> bool:
-        """Whether every step takes as many rows of one task as of the others."""
-        return self.per_step is not None or len(set(self.sizes)) == 1
-
 
 def schedule(
     sources: Sequence[Source],
@@ -224,8 +219,9 @@ class Feed:
         """Whether the batches of all tasks are known to have the same shape, as rows of tensors."""
         pairs = [source for _, source in self._sources if isinstance(source, Pair)]
         shapes = {(pair.x.shape[1:], pair.y.shape[1:]) for pair in pairs}
-        whole = self.plan.equal and self._copies == 1
-        return whole and len(pairs) == len(self._sources) and len(shapes) == 1
+        if self._copies > 1 or len(pairs) < len(self._sources) or len(shapes) > 1:
+            return False
+        return self.plan.per_step is not None or len(set(self.plan.sizes)) == 1
 
     def step(self, step: int) -> Iterator[TaskBatch]:
         """Batches of the tasks that take part in a step, loaded one by one."""
