@@ -1,8 +1,4 @@
-"""Blocks of parameters: their names and tether, and the matrix that stores them for all tasks.
-
-It has a row per task, and a last one for the centre. The parameters of the modules are views into
-it, so that modules and optimizers see what a projection does without a copy.
-"""
+"""Blocks of parameters: their names and tether, and the matrix that stores them for all tasks."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -91,7 +87,7 @@ class Slot(NamedTuple):
 
 
 class FlatBuffer:
-    """Matrix of shape (n_tasks + 1, n_parameters) with the parameters of a block as views."""
+    """Matrix of a block with a row per task, then the centre; parameters are views into it."""
 
     def __init__(
         self,

@@ -1,8 +1,4 @@
-"""The data of the tasks, and which rows of each task a step takes.
-
-The rows of a task form one endless sequence of permutations, each with its own seed; the number of
-a step determines which piece of it the step takes.
-"""
+"""The data of the tasks, and which rows of each task a step takes, computed without state."""
 
 import hashlib
 import math
@@ -150,7 +146,7 @@ class Schedule:
     steps: int  # of an epoch
 
     def piece(self, row: int, step: int) -> tuple[int, int]:
-        """Where in the sequence of a task the rows of a step start and stop."""
+        """Where in the endless permutations of a task's rows those of a step start and stop."""
         if self.per_step is not None:
             return step * self.per_step, (step + 1) * self.per_step
         size = self.sizes[row]

@@ -135,8 +135,7 @@ def choose_engine(
     if chosen not in _ENGINES:
         names = ", ".join(map(repr, ["auto", *_ENGINES]))
         raise ValueError(f"`engine` must be one of {names}; got {name!r}.")
-    shared = models.ranks.copies > 1
-    if (shared and chosen == "vmap") or (models.sharded and chosen != "loop"):
+    if (models.ranks.copies > 1 and chosen == "vmap") or (models.sharded and chosen != "loop"):
         raise ValueError(
             "Models shared by several ranks need engine='loop', or 'threads' if they are not "
             f"sharded; got {name!r}."

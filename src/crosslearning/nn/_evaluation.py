@@ -29,9 +29,7 @@ def evaluate(
 
     Parameters
     ----------
-    models : TaskModels
-        The models; their training mode is restored.
-    data : mapping from task to data
+    models, data : TaskModels, mapping from task to data
         As in :func:`fit`. New tasks are evaluated with ``models.center``.
     metric : "accuracy" or callable, default="accuracy"
         Called once per task, with the outputs and targets of all its rows. "accuracy" is the

@@ -1,8 +1,4 @@
-"""The flat buffers of :class:`TaskModels` as members of a coupling, on one rank or many.
-
-Passes go over chunks of columns, in memory that is allocated once: fresh temporaries would cost
-more than the arithmetic.
-"""
+"""The flat buffers of :class:`TaskModels` as members of a coupling, on one rank or many."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -87,6 +83,7 @@ class Workspace:
         # Sums are in float64: on the CPU where the matrix' own device cannot.
         self._sums = torch.device("cpu") if flat.device.type == "mps" else flat.device
         n_tasks = len(flat) - 1
+        # Allocated once: fresh temporaries would cost more than the arithmetic.
         room = torch.empty((len(flat), wide), dtype=self.dtype, device=flat.device)
         self._product = room.new_empty((n_tasks, n_tasks))
         self._on_cpu = flat.device.type == "cpu"
@@ -126,8 +123,8 @@ class Workspace:
     @np.errstate(over="ignore", invalid="ignore")  # detected in the result
     def total(self, products: Iterable[Any]) -> Array:
         """Sum of the Gram matrices of chunks, always in the same order, symmetric."""
-        zero: Any = torch.zeros(self._product.shape, dtype=torch.float64, device=self._sums)
-        total: Any = sum(products, zero.numpy() if self._on_cpu else zero)
+        zero: Any = np.zeros(self._product.shape)
+        total: Any = sum(products, zero if self._on_cpu else torch.from_numpy(zero).to(self._sums))
         gram: Array = total if self._on_cpu else total.cpu().numpy()
         if self._bands:
             return np.where(self._bands.is_upper, gram, gram.T)

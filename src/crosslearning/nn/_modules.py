@@ -356,9 +356,9 @@ class _Links:
 
 def average_buffers(modules: list[nn.Module], center: nn.Module, ranks: Ranks) -> None:
     """Set the centre's buffers to the mean of the tasks' (those of the first if not real)."""
+    if all(one is None for part in center.modules() for one in part._buffers.values()):
+        return  # as quickly as can be
     targets = dict(center.named_buffers())
-    if not targets:
-        return
     sources = [dict(module.named_buffers()) for module in modules]
     flags = [
         (

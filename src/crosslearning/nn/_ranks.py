@@ -132,8 +132,7 @@ class Ranks:
                 _coalesced(tensors, partial(dist.broadcast, group=group, group_src=0))
 
     def average(self, tensors: Iterable[torch.Tensor]) -> None:
-        if self.copies > 1:
-            _coalesced(tensors, lambda one: dist.all_reduce(one.div_(self.copies), group=self.data))
+        _coalesced(tensors, lambda one: dist.all_reduce(one.div_(self.copies), group=self.data))
 
     def __deepcopy__(self, _: Any) -> Self:
         return self

@@ -1,7 +1,7 @@
 """Sweeps over radii, seeds and baselines, and the choice of a radius on held-out rows."""
 
 import os
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -82,15 +82,13 @@ def sweep(
     metric : "accuracy" or callable, optional
         Function of a task's outputs and targets, as in :func:`evaluate`; by default the loss.
     folder : path, optional
-        Folder for finished runs and the state of the current one, from which an interrupted sweep
-        resumes. A folder of another sweep is refused.
+        Where finished runs and the current one are kept, for an interrupted sweep to resume.
     measure, on_epoch : callable, optional
         ``measure(run, models, history)`` returns, for each task of a trained run, a dict of further
         columns, of JSON values; ``run`` has ``method``, ``epsilon``, ``stiffness`` and ``seed``.
         ``on_epoch(run, record)`` is called after each epoch.
     mesh : DeviceMesh, optional
-        Spreads the tasks of every run over ranks; see :class:`TaskModels`. All ranks need all
-        data and must call this function.
+        As in :class:`TaskModels`. All ranks need all data and must call this function.
 
     Returns
     -------
@@ -268,9 +266,7 @@ class Part:
         return self.rows.batch(self.indices[indices])
 
 
-def _splits(
-    data: Mapping[Any, Any], cv: float, seed: int
-) -> Iterator[tuple[dict[Hashable, Any], dict[Hashable, Any]]]:
+def _splits(data: Mapping[Any, Any], cv: float, seed: int) -> Iterator[list[dict[Any, Any]]]:
     sources = as_sources(data)
     for task, source in sources.items():
         if isinstance(source, Batches) or len(source) < 2:
@@ -279,7 +275,7 @@ def _splits(
                 f"task {task!r} has {'a DataLoader' if isinstance(source, Batches) else 'one row'}."
             )
     for held_out in _test_rows([len(source) for source in sources.values()], cv, seed):
-        parts: tuple[dict[Hashable, Any], dict[Hashable, Any]] = {}, {}
+        parts: list[dict[Any, Any]] = [{}, {}]
         for (task, source), judged in zip(sources.items(), held_out, strict=True):
             for part, chosen in zip(parts, (~judged, judged), strict=True):
                 rows = torch.from_numpy(np.flatnonzero(chosen))

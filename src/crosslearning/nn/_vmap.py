@@ -76,6 +76,7 @@ class VmapEngine:
         names = [name for name, _ in models.center.named_parameters(remove_duplicate=False)]
         self._tied = len(names) > len(dict(models.center.named_parameters()))  # finding out is slow
         self._rows: list[Tensors] = [dict(one.named_parameters()) for one in models.per_task]
+        self._names: list[str] = []  # of the parameters that are passed in a step
         tethered = {slot.name for flat in models.flats for slot in flat.slots}
         self._apart = [
             name
@@ -97,8 +98,9 @@ class VmapEngine:
         parameters = self._flat.parameters if self._flat else self._parameters()
         leaves = {name: one for name, one in parameters.items() if one.requires_grad}
         seed_torch(self.device, self._feed.dropout_seed(0, step))
+        self._names = list(parameters)  # vmap takes longer to unpack a dict
         try:
-            losses = self.losses(parameters, x, y)
+            losses = self.losses(x, y, *parameters.values())
             gradients = torch.autograd.grad(losses.sum(), list(leaves.values()), allow_unused=True)
         except Exception as error:
             error.add_note("This happened with engine='vmap'; engine='loop' takes any model.")
@@ -117,9 +119,10 @@ class VmapEngine:
         if self._flat is not None:
             self._flat.scatter()
 
-    def _loss_of_one(self, parameters: Tensors, x: Any, y: Any) -> torch.Tensor:
-        module = self.models.per_task[0]
-        return self.loss(functional_call(module, parameters, (x,), tie_weights=self._tied), y)
+    def _loss_of_one(self, x: Any, y: Any, *tensors: torch.Tensor) -> torch.Tensor:
+        parameters = dict(zip(self._names, tensors, strict=True))
+        output = functional_call(self.models.per_task[0], parameters, (x,), tie_weights=self._tied)
+        return self.loss(output, y)
 
     def _parameters(self) -> Tensors:
         """Parameters of all tasks, stacked: views of the flat buffers, and copies of others."""
