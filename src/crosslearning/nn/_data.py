@@ -168,7 +168,7 @@ def schedule(
     local = [(len(source), isinstance(source, Batches)) for source in sources]
     kinds = [kind for part in ranks.objects(local)[: ranks.size] for kind in part]
     sizes, loaders = zip(*kinds, strict=True)
-    if any(loaders) and not all(loaders):
+    if len(set(loaders)) > 1:
         raise ValueError("Either all tasks or none must have a DataLoader; got some of each.")
     cycle = sampling == "cycle"
     if loaders[0]:

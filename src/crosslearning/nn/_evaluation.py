@@ -89,13 +89,11 @@ def accuracy(output: torch.Tensor, target: torch.Tensor) -> float:
 
 
 def as_metric(metric: Any) -> Metric:
-    if metric == "accuracy":
-        return accuracy
-    if callable(metric):
-        return metric
-    raise ValueError(
-        f"`metric` must be 'accuracy' or a function of outputs and targets; got {metric!r}."
-    )
+    if metric != "accuracy" and not callable(metric):
+        raise ValueError(
+            f"`metric` must be 'accuracy' or a function of outputs and targets; got {metric!r}."
+        )
+    return metric if callable(metric) else accuracy
 
 
 def _score(module: nn.Module, source: Source, metric: Metric, batch_size: int) -> float:

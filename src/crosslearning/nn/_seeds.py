@@ -50,7 +50,6 @@ def forked_generators(device: torch.device) -> Iterator[None]:
 
 def build(module: Callable[[], nn.Module], seed: int) -> nn.Module:
     """Make a module whose initial parameters follow from the seed alone."""
-    cpu = torch.device("cpu")
-    with forked_generators(cpu):
-        seed_torch(cpu, seed)
+    with forked_generators(torch.device("cpu")):
+        torch.default_generator.manual_seed(seed)
         return module()

@@ -77,10 +77,9 @@ def sweep(
     seeds : int or sequence of int, default=1
         Each determines initial parameters, order of the data and dropout. A number n stands for
         the seeds 0 to n - 1.
-    test : mapping from task to data, optional
-        Data to evaluate on; by default the training data.
-    metric : "accuracy" or callable, optional
-        Function of a task's outputs and targets, as in :func:`evaluate`; by default the loss.
+    test, metric : mapping from task to data, "accuracy" or callable, optional
+        Data to evaluate on, by default those of training; a function of a task's outputs and
+        targets, as in :func:`evaluate`, by default the loss.
     folder : path, optional
         Where finished runs and the current one are kept, for an interrupted sweep to resume.
     measure, on_epoch : callable, optional

@@ -46,7 +46,6 @@ class TaskModels(LinkedModules):
     module : Module or mapping from task to Module
         Copied for every task, so that all start from the same parameters; or one for each task,
         copied as well, which need to agree only in the names and shapes of tethered parameters.
-        Frozen parameters (``requires_grad=False``) are copied once, for all tasks.
     tasks : iterable of hashable, optional
         Labels of the tasks. Not needed with a mapping.
     epsilon : float, array of shape (n_tasks,), or dict from prefix to either, optional
@@ -87,10 +86,10 @@ class TaskModels(LinkedModules):
     A projection costs about as much as copying the matrix twice, and does not change the state of
     the optimizer, such as momentum.
 
-    Parameters that are frozen in the given module are one tensor for all tasks and the centre, and
-    so are its buffers, except those of BatchNorm and the like: a large frozen base with small
-    adapters takes the memory of the base, and of an adapter for each task. They are in no block,
-    are saved once, and must stay frozen. Models given in a mapping share what they had in common.
+    Parameters of the module with ``requires_grad=False`` are one tensor for all tasks and the
+    centre, and so are its buffers, except those of BatchNorm and the like: a large frozen base with
+    small adapters takes the memory of the base, and of an adapter for each task. They are in no
+    block, are saved once, and must stay frozen. Models of a mapping share what they had in common.
     Parameters that are frozen later take no gradient steps, but the projection still moves them.
 
     Examples
