@@ -1,16 +1,8 @@
-"""Blocks of parameters: their names and tether, and the matrix that stores them for all tasks.
+"""Blocks of parameters: their names and tether, and the matrix that stores them for all tasks."""
 
-A block has one flat buffer: a row per task, the last row the centre. Every parameter of the modules
-is a view into its row, so that a projection is a pass over one matrix, and modules and optimizers
-see its result without a copy.
-"""
-
-from __future__ import annotations
-
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -86,21 +78,16 @@ def _by_prefix(prefixes: list[str], names: Sequence[str]) -> dict[str, list[str]
     return named
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(NamedTuple):
     """The position of a parameter in a row."""
 
     name: str
     shape: torch.Size
-    start: int
-
-    @property
-    def stop(self) -> int:
-        return self.start + math.prod(self.shape)
+    columns: slice
 
 
 class FlatBuffer:
-    """Matrix of shape (n_tasks + 1, n_parameters) with the parameters of a block as views."""
+    """Matrix of a block with a row per task, then the centre; parameters are views into it."""
 
     def __init__(
         self,
@@ -111,10 +98,9 @@ class FlatBuffer:
     ) -> None:
         self.owners = tuple(owners)  # of the rows, in messages
         self.slots = _layout(names, like)
-        first = like.get_parameter(self.slots[0].name)
-        self.flat: torch.Tensor = torch.empty(
-            (len(owners), self.slots[-1].stop), dtype=first.dtype, device=device or first.device
-        )
+        first = self.tethered(like)[0]
+        size, device = (len(owners), self.slots[-1].columns.stop), device or first.device
+        self.flat: torch.Tensor = torch.empty(size, dtype=first.dtype, device=device)
 
     @property
     def tasks(self) -> torch.Tensor:
@@ -122,28 +108,33 @@ class FlatBuffer:
 
     def stacked(self, rows: torch.Tensor) -> dict[str, torch.Tensor]:
         """View rows of such a matrix as parameters with an axis for the tasks in front."""
-        return {
-            slot.name: rows[:, slot.start : slot.stop].unflatten(1, slot.shape)
-            for slot in self.slots
-        }
+        return {s.name: rows[:, s.columns].unflatten(1, s.shape) for s in self.slots}
 
     def tethered(self, module: nn.Module) -> list[nn.Parameter]:
         return [module.get_parameter(slot.name) for slot in self.slots]
 
     def take(self) -> None:
-        """Nothing to fetch: the parameters are here."""
+        """Fetch the parameters, unless they are here as views."""
 
     def give(self) -> None:
-        """Nothing to hand back: the parameters are views."""
+        """Hand them back."""
 
     def adopt(self, row: int, module: nn.Module) -> None:
         """Bring the parameters of a module into its row, unless they are there already."""
         for slot, parameter, linked in self._links(row, module):
-            if not linked:
-                self._refuse_changed(row, slot, parameter)
-                view = self._view(row, slot)
-                view.copy_(parameter.detach())
-                parameter.data = view
+            if linked:
+                continue
+            actual = tuple(parameter.shape), parameter.dtype, parameter.device
+            expected = tuple(slot.shape), self.flat.dtype, self.flat.device
+            if actual != expected:
+                raise ValueError(
+                    f"{slot.name!r} of {self.owners[row]} must have shape, dtype and device "
+                    f"{expected}; got {actual}. Convert all modules at once with `models.to(...)`; "
+                    "do not tether parameters that differ between tasks: epsilon={prefix: ...}."
+                )
+            view = self._view(row, slot)
+            view.copy_(parameter.detach())
+            parameter.data = view
 
     def convert(self, fn: Callable[[torch.Tensor], torch.Tensor], modules: list[nn.Module]) -> None:
         """Move to another dtype or device, along with the parameters that are views."""
@@ -160,13 +151,12 @@ class FlatBuffer:
 
     def rebuild(self, modules: list[nn.Module]) -> None:
         """Reallocate the matrix for copied or unpickled modules."""
-        device = modules[0].get_parameter(self.slots[0].name).device
-        self.flat = torch.empty_like(self.flat, device=device)
+        self.flat = torch.empty_like(self.flat, device=self.tethered(modules[0])[0].device)
         for row, module in enumerate(modules):
             self.adopt(row, module)
 
     def _view(self, row: int, slot: Slot) -> torch.Tensor:
-        return self.flat[row, slot.start : slot.stop].view(slot.shape)
+        return self.flat[row, slot.columns].view(slot.shape)
 
     def _links(self, row: int, module: nn.Module) -> list[tuple[Slot, nn.Parameter, bool]]:
         """Return the slots with their parameters, and whether those are views of them."""
@@ -179,24 +169,14 @@ class FlatBuffer:
                 "Do not tether parameters that come and go."
             ) from None
         return [
-            (slot, parameter, parameter.data_ptr() == base + slot.start * size)
+            (slot, parameter, parameter.data_ptr() == base + slot.columns.start * size)
             for slot, parameter in zip(self.slots, parameters, strict=True)
         ]
-
-    def _refuse_changed(self, row: int, slot: Slot, parameter: nn.Parameter) -> None:
-        actual = tuple(parameter.shape), parameter.dtype, parameter.device
-        expected = tuple(slot.shape), self.flat.dtype, self.flat.device
-        if actual != expected:
-            raise ValueError(
-                f"{slot.name!r} of {self.owners[row]} must have shape, dtype and device "
-                f"{expected}; got {actual}. Convert all modules at once with `models.to(...)`; "
-                "do not tether parameters that differ between tasks: epsilon={prefix: ...}."
-            )
 
 
 def _layout(names: Sequence[str], like: nn.Module) -> tuple[Slot, ...]:
     slots: list[Slot] = []
-    kinds = {}
+    kinds, start = {}, 0
     for name in names:
         parameter = like.get_parameter(name)
         if isinstance(parameter, nn.UninitializedParameter):
@@ -210,8 +190,9 @@ def _layout(names: Sequence[str], like: nn.Module) -> tuple[Slot, ...]:
                 "Do not tether it: epsilon={prefix: ...}."
             )
         kinds[parameter.dtype, parameter.device] = name
-        if parameter.numel():
-            slots.append(Slot(name, parameter.shape, slots[-1].stop if slots else 0))
+        if size := parameter.numel():
+            slots.append(Slot(name, parameter.shape, slice(start, start + size)))
+            start += size
     if len(kinds) != 1 or not slots:
         listed = ", ".join(f"{kind} in {name!r}" for kind, name in kinds.items())
         raise ValueError(
@@ -224,8 +205,7 @@ def _layout(names: Sequence[str], like: nn.Module) -> tuple[Slot, ...]:
 class ShardBuffer(FlatBuffer):
     """Matrix of the local shards of a block whose parameters FSDP2 shards.
 
-    FSDP manages the memory of its parameters: the matrix is a copy of the local shards, taken
-    before a projection and copied back after it. Whole parameters are never gathered.
+    FSDP manages their memory: the matrix is a copy, taken before a projection and copied back.
     """
 
     def __init__(
@@ -269,5 +249,5 @@ class ShardBuffer(FlatBuffer):
 
     def _shards(self, module: nn.Module) -> list[torch.Tensor]:
         """Shards that this rank holds, in FSDP's memory."""
-        shards: list[Any] = self.tethered(module)
-        return [parameter.detach().to_local() for parameter in shards]
+        parameters: list[Any] = self.tethered(module)
+        return [parameter.detach().to_local() for parameter in parameters]

@@ -1,12 +1,7 @@
-"""Checkpoints from which a run resumes exactly: a file, or a folder for any number of ranks.
-
-They hold models, pulls, optimizer, scheduler, sums of the current epoch, best epoch and history.
-Random numbers need no state; see `_seeds`.
-"""
-
-from __future__ import annotations
+"""Checkpoints from which a run resumes exactly: a file, or a folder for any number of ranks."""
 
 import json
+import os
 import shutil
 from collections import Counter
 from dataclasses import fields
@@ -15,16 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch.optim import Optimizer
 
 from crosslearning.archive import decode, encode
 from crosslearning.nn._evaluation import EpochRecord
 from crosslearning.nn._files import encode_label, encode_tether, read_file, write_file
 
 if TYPE_CHECKING:
-    import os
-
-    from torch.optim import Optimizer
-
     from crosslearning.nn._training import Run
 
 _KIND = "a checkpoint of fit"
@@ -38,18 +30,17 @@ _LIKE, _SCALAR = "optimizer", "scalar"  # state that has axes, and state that ha
 class Checkpoint:
     """A file to which a run is saved after every epoch, and in between."""
 
-    def __init__(self, path: str | os.PathLike[str], every: int | None, run: Run) -> None:
+    _NAME = ""  # of the file in a folder
+
+    def __init__(self, path: str | os.PathLike[str], every: int | None, run: "Run") -> None:
         self.path, self.every, self.run = Path(path), every, run
+        self.file = self.path / self._NAME
         self.configuration = configuration(run)  # schedulers change options later
 
     @property
-    def file(self) -> Path:
-        return self.path
-
-    @property
     def is_due(self) -> bool:
-        ends_epoch = self.run.step % self.run.steps == 0
-        return ends_epoch or (self.every is not None and self.run.step % self.every == 0)
+        step = self.run.step
+        return step % self.run.steps == 0 or (self.every is not None and step % self.every == 0)
 
     def save(self) -> None:
         run = self.run
@@ -69,7 +60,7 @@ class Checkpoint:
         try:
             tensors, content = read_file(self.file, _KIND, "", version=_VERSION)
             self._refuse_another(content, epochs)
-            self.restore(tensors, content)
+            self._restore(tensors, content)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             reason = f"it lacks {error}." if isinstance(error, KeyError) else error
             raise ValueError(
@@ -81,16 +72,20 @@ class Checkpoint:
         """Return all but the models, as tensors and as JSON."""
         run = self.run
         tensors = {"epoch": torch.from_numpy(np.stack([run.sums, run.counts]))}
+        columns = {
+            field.name: torch.from_numpy(np.array(run.history.column(field.name)))
+            for field in fields(EpochRecord)
+        }
         content = {
             "run": self.configuration | tethers(run, run.step),
-            "history": _packed(_to_columns(run.history.records), tensors),
+            "history": _packed(columns, tensors),
             **{name: getattr(run, name) for name in _PLAIN},
         }
         if run.scheduler is not None:
             content["scheduler"] = _packed(run.scheduler.state_dict(), tensors)
         return tensors, content
 
-    def restore(self, tensors: dict[str, torch.Tensor], content: dict[str, Any]) -> None:
+    def _restore(self, tensors: dict[str, torch.Tensor], content: dict[str, Any]) -> None:
         run = self.run
         self.restore_models(tensors, content)
         if run.scheduler is not None:
@@ -100,7 +95,10 @@ class Checkpoint:
         for name in _PLAIN:
             setattr(run, name, content[name])
         run.sums, run.counts = tensors["epoch"].numpy()
-        run.history.records = _from_columns(decode(content["history"], tensors))
+        columns = decode(content["history"], tensors)
+        values = [one.tolist() if one.dim() == 1 else one.numpy() for one in columns.values()]
+        rows = (dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True))
+        run.history.records = [EpochRecord(**row) for row in rows]
 
     def restore_models(self, tensors: dict[str, torch.Tensor], content: dict[str, Any]) -> None:
         """Restore the models, the state of the optimizer, and the best models so far."""
@@ -123,14 +121,12 @@ class Checkpoint:
 class RankCheckpoint(Checkpoint):
     """A folder that all ranks can write to and read from.
 
-    ``step-N/`` has models and the state of the optimizer, by task and parameter, in safetensors
-    files that torch.distributed.checkpoint writes, one per rank. ``run.safetensors`` has the rest,
-    and names that folder. It is written last and atomically, so what it names is complete.
+    ``step-N/`` has models and the state of the optimizer, in safetensors files that
+    torch.distributed.checkpoint writes, one per rank. ``run.safetensors`` has the rest, and names
+    that folder. It is written last and atomically, so what it names is complete.
     """
 
-    @property
-    def file(self) -> Path:
-        return self.path / "run.safetensors"
+    _NAME = "run.safetensors"
 
     def save(self) -> None:
         """Save the current state, then remove the previous one."""
@@ -147,10 +143,7 @@ class RankCheckpoint(Checkpoint):
         save(self._models() | self._optimizer(), storage_writer=writer)
         if ranks.is_first:
             tensors, content = self.stored()
-            groups = [
-                {name: value for name, value in group.items() if name != "params"}
-                for group in run.optimizer.param_groups
-            ]
+            groups = list(map(_options, run.optimizer.param_groups))
             content |= {"folder": folder.name, "groups": _packed(groups, tensors)}
             tensors[_EXTRA] = run.models.get_extra_state()
             if run.validation is not None:
@@ -179,9 +172,8 @@ class RankCheckpoint(Checkpoint):
         places = _places(reader, parameters)
         load(self._models() | places, storage_reader=reader)
         models.load_state_dict({_EXTRA: tensors[_EXTRA]}, strict=False)  # FSDP sees what was read
-        for group, options in zip(
-            optimizer.param_groups, decode(content["groups"], tensors), strict=True
-        ):
+        groups = decode(content["groups"], tensors)
+        for group, options in zip(optimizer.param_groups, groups, strict=True):
             group.update(options)
         optimizer.state.clear()
         for name, place in places.items():
@@ -191,8 +183,8 @@ class RankCheckpoint(Checkpoint):
     def _models(self) -> dict[str, torch.Tensor]:
         """Tensors of the current models, and of the best so far, by names for all ranks."""
         states = {"models": self.run.models.state_dict()}
-        if self.run.validation is not None and self.run.validation.best_state is not None:
-            states["best"] = self.run.validation.best_state
+        if (validation := self.run.validation) is not None and validation.best_state is not None:
+            states["best"] = validation.best_state
         return {
             f"{kind}.{name}": value
             for kind, state in states.items()
@@ -258,31 +250,17 @@ def _parts(name: str) -> tuple[str, str, str]:
     return kind, parameter, key
 
 
-def _to_columns(records: list[EpochRecord]) -> dict[str, torch.Tensor]:
-    return {
-        field.name: torch.from_numpy(np.array([getattr(record, field.name) for record in records]))
-        for field in fields(EpochRecord)
-    }
-
-
-def _from_columns(columns: dict[str, torch.Tensor]) -> list[EpochRecord]:
-    values = [one.tolist() if one.dim() == 1 else one.numpy() for one in columns.values()]
-    rows = (dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True))
-    return [EpochRecord(**row) for row in rows]
-
-
-def configuration(run: Run) -> dict[str, Any]:
+def configuration(run: "Run") -> dict[str, Any]:
     """Describe a run in JSON; runs with equal descriptions and data train alike."""
     models, plan, validation = run.models, run.feed.plan, run.validation
     ranks = models.ranks
-    rows = {} if validation is None else {t: len(s) for t, s in validation.sources.items()}
     tensors = {
         name: f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
         for name, value in models.state_dict().items()
         if not name.endswith("_extra_state")
     }
     described = {
-        "tasks": [encode_label(task) for task in models.tasks],
+        "tasks": encode_label(models.tasks),
         "architecture": _merged(ranks.objects(tensors)),
         "center_weight": models.center_weight,
         "optimizer": _optimizer(run.optimizer),
@@ -293,14 +271,17 @@ def configuration(run: Run) -> dict[str, Any]:
         "steps per epoch": plan.steps,
         "project_every": run.project_every,
         "augment": run.feed.augment is not None,
-        "validation rows": None if validation is None else [*_merged(ranks.objects(rows)).values()],
-        "metric": None if validation is None else name_of(validation.user_metric),
-        "patience": None if validation is None else validation.patience,
+        **dict.fromkeys(("validation rows", "metric", "patience")),
     }
+    if validation is not None:
+        rows = {task: len(source) for task, source in validation.sources.items()}
+        described["validation rows"] = [*_merged(ranks.objects(rows)).values()]
+        described["metric"] = name_of(validation.user_metric)
+        described["patience"] = validation.patience
     return json.loads(json.dumps(described))
 
 
-def tethers(run: Run, step: int) -> dict[str, Any]:
+def tethers(run: "Run", step: int) -> dict[str, Any]:
     """Describe what has applied until a step: while all is pooled, no radius has."""
     pooled = {block.name: run.pooled_steps.get(block.name, 0) for block in run.models.blocks}
     return {
@@ -315,9 +296,8 @@ def tethers(run: Run, step: int) -> dict[str, Any]:
 def differences(there: Any, here: Any, name: str = "") -> list[str]:
     """Return sentences about differences between two descriptions."""
     if isinstance(there, dict) and isinstance(here, dict):
-        keys = dict.fromkeys([*there, *here])
         prefix = f"{name}: " if name else ""
-        nested = [differences(there.get(key), here.get(key), f"{prefix}{key}") for key in keys]
+        nested = [differences(there.get(k), here.get(k), f"{prefix}{k}") for k in there | here]
         return [sentence for sentences in nested for sentence in sentences]
     return [] if there == here else [f"{name} is {there!r} there and {here!r} here"]
 
@@ -326,16 +306,17 @@ def _merged(parts: list[dict[Any, Any]]) -> dict[Any, Any]:
     return {key: value for part in parts for key, value in part.items()}
 
 
+def _options(group: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in group.items() if name != "params"}
+
+
 def _optimizer(optimizer: Optimizer) -> dict[str, Any]:
     """Class, and options of each group with the initial learning rate."""
-    groups = {
-        f"group {number}": {
-            **{name: repr(value) for name, value in group.items() if name != "params"},
-            "lr": repr(group.get("initial_lr", group["lr"])),
-        }
-        for number, group in enumerate(optimizer.param_groups)
-    }
-    return {"class": type(optimizer).__name__, **groups}
+    described: dict[str, Any] = {"class": type(optimizer).__name__}
+    for number, group in enumerate(optimizer.param_groups):
+        options = _options(group) | {"lr": group.get("initial_lr", group["lr"])}
+        described[f"group {number}"] = {name: repr(value) for name, value in options.items()}
+    return described
 
 
 def name_of(function: Any) -> str | None:

@@ -1,16 +1,11 @@
-"""The data of the tasks, and which rows of each task a step takes.
-
-The rows of a task form one endless sequence of permutations, each with its own seed. A step takes
-the next piece of it, computed from the number of the step without state.
-"""
-
-from __future__ import annotations
+"""The data of the tasks, and which rows of each task a step takes, computed without state."""
 
 import hashlib
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -65,7 +60,7 @@ class Batches:
 
     def __init__(self, loader: Any) -> None:
         self.loader = loader
-        self._at: tuple[int, int] | None = None
+        self._at = (-1, 0)  # seed of the pass, and number of the next batch
         self._iterator: Iterator[Batch] = iter(())
 
     def __len__(self) -> int:
@@ -73,16 +68,14 @@ class Batches:
 
     def number(self, index: int, seed: int) -> Batch:
         """Return one batch of the pass with this seed; going back starts a new pass."""
-        at = self._at
-        if at is None or at[0] != seed or at[1] > index:
+        current, following = self._at
+        if current != seed or following > index:
             seed_globals(seed)
             if self.loader.generator is not None:
                 self.loader.generator.manual_seed(seed)
-            self._iterator, at = iter(self.loader), (seed, 0)
-        for _ in range(at[1], index):
-            next(self._iterator)
+            self._iterator, following = iter(self.loader), 0
         self._at = seed, index + 1
-        x, y = next(self._iterator)
+        x, y = next(islice(self._iterator, index - following, None))
         return x, y
 
 
@@ -153,16 +146,11 @@ class Schedule:
     steps: int  # of an epoch
 
     def piece(self, row: int, step: int) -> tuple[int, int]:
-        """Where in the sequence of a task the rows of a step start and stop."""
+        """Where in the endless permutations of a task's rows those of a step start and stop."""
         if self.per_step is not None:
             return step * self.per_step, (step + 1) * self.per_step
         size = self.sizes[row]
         return size * step // self.steps, size * (step + 1) // self.steps
-
-    @property
-    def equal(self) -> bool:
-        """Whether every step takes as many rows of one task as of the others."""
-        return self.per_step is not None or len(set(self.sizes)) == 1
 
 
 def schedule(
@@ -180,7 +168,7 @@ def schedule(
     local = [(len(source), isinstance(source, Batches)) for source in sources]
     kinds = [kind for part in ranks.objects(local)[: ranks.size] for kind in part]
     sizes, loaders = zip(*kinds, strict=True)
-    if any(loaders) and not all(loaders):
+    if len(set(loaders)) > 1:
         raise ValueError("Either all tasks or none must have a DataLoader; got some of each.")
     cycle = sampling == "cycle"
     if loaders[0]:
@@ -227,8 +215,9 @@ class Feed:
         """Whether the batches of all tasks are known to have the same shape, as rows of tensors."""
         pairs = [source for _, source in self._sources if isinstance(source, Pair)]
         shapes = {(pair.x.shape[1:], pair.y.shape[1:]) for pair in pairs}
-        whole = self.plan.equal and self._copies == 1
-        return whole and len(pairs) == len(self._sources) and len(shapes) == 1
+        if self._copies > 1 or len(pairs) < len(self._sources) or len(shapes) > 1:
+            return False
+        return self.plan.per_step is not None or len(set(self.plan.sizes)) == 1
 
     def step(self, step: int) -> Iterator[TaskBatch]:
         """Batches of the tasks that take part in a step, loaded one by one."""
@@ -237,28 +226,25 @@ class Feed:
             if stop > start:
                 x, y = self._load(task, source, start, stop, step)
                 if self.augment is not None:
-                    generator = torch.Generator().manual_seed(self._seed("augment", task, step))
-                    x = self.augment(x, generator)
+                    drawn = derive(self.seed, "augment", task, step)
+                    x = self.augment(x, torch.Generator().manual_seed(drawn))
                 x, y, weight = self._part(x, y)
                 x, y = x.to(self.device), y.to(self.device)
                 yield TaskBatch(row, x, y, self.dropout_seed(row, step), weight)
 
     def stacked(self, step: int) -> Batch:
-        """Stack inputs and targets of a step, of shape (n_tasks, n_rows, ...).
-
-        Rows of tensors are fetched for many steps at once: calls cost more than copying.
-        """
+        """Stack inputs and targets of a step, of shape (n_tasks, n_rows, ...)."""
         size = self.plan.per_step
         if size is None or self.augment is not None or not self.stackable:
             return self._stacked(step)
-        steps = max(1, _ROWS_AHEAD // size)
+        steps = max(1, _ROWS_AHEAD // size)  # at once: calls cost more than copying
         block, number = divmod(step, steps)
         if self._ahead is None or self._ahead[0] != block:
-            pieces = [self._rows_of_steps(row, block * steps, steps) for row in range(len(self))]
-            x, y = (
-                torch.stack(parts).unflatten(1, (steps, -1)).to(self.device)
-                for parts in zip(*pieces, strict=True)
-            )
+            start, stop = block * steps * size, (block + 1) * steps * size
+            pieces = [one.batch(self._rows(task, one, start, stop)) for task, one in self._sources]
+            x, y = map(torch.stack, zip(*pieces, strict=True))
+            shape = steps, size
+            x, y = x.unflatten(1, shape).to(self.device), y.unflatten(1, shape).to(self.device)
             self._ahead = block, (x, y)
         x, y = self._ahead[1]
         return x[:, number], y[:, number]
@@ -278,34 +264,24 @@ class Feed:
     def dropout_seed(self, row: int, step: int) -> int:
         """Seed of what is random in the model of a task in a step."""
         purpose = f"dropout {self._copy}" if self._copy else "dropout"
-        return self._seed(purpose, self._sources[row][0], step)
-
-    def _rows_of_steps(self, row: int, step: int, n_steps: int) -> Batch:
-        """Return inputs and targets of a task with indexable rows, for a range of steps."""
-        task, source = self._sources[row]
-        row += self._first
-        start, stop = self.plan.piece(row, step)[0], self.plan.piece(row, step + n_steps)[0]
-        return self._load(task, source, start, stop, step)
+        return derive(self.seed, purpose, self._sources[row][0], step)
 
     def _part(self, x: Any, y: Any) -> tuple[Any, Any, float]:
         """Rows of a batch for this rank among those that share a task, and the weight of its loss.
 
-        The mean of the weighted losses is that of all rows. If there are fewer rows than ranks,
-        every rank takes all of them, since every rank must take part.
+        The mean of the weighted losses is that of all rows. If rows are too few, all take all.
         """
         if self._copies == 1 or len(x) < self._copies:
             return x, y, 1.0
         mine = [batch.tensor_split(self._copies)[self._copy] for batch in (x, y)]
         return *mine, len(mine[0]) * self._copies / len(x)
 
-    def _load(
-        self, task: Hashable, source: Source, start: int, stop: int, step: int
-    ) -> tuple[Any, Any]:
+    def _load(self, task: Hashable, source: Source, start: int, stop: int, step: int) -> Batch:
         if isinstance(source, Batches):
             number, index = divmod(start, len(source))
-            return source.number(index, self._seed("order", task, number))
+            return source.number(index, derive(self.seed, "order", task, number))
         if isinstance(source, Collated):
-            seed_globals(self._seed("dataset", task, step))
+            seed_globals(derive(self.seed, "dataset", task, step))
         return source.batch(self._rows(task, source, start, stop))
 
     def _rows(self, task: Hashable, source: Source, start: int, stop: int) -> torch.Tensor:
@@ -321,9 +297,6 @@ class Feed:
         """Permutation of the rows in a pass, kept until the next."""
         kept = self._orders.get(task)
         if kept is None or kept[0] != number:
-            generator = torch.Generator().manual_seed(self._seed("order", task, number))
+            generator = torch.Generator().manual_seed(derive(self.seed, "order", task, number))
             kept = self._orders[task] = number, torch.randperm(size, generator=generator)
         return kept[1]
-
-    def _seed(self, purpose: str, task: Hashable, number: int) -> int:
-        return derive(self.seed, purpose, task, number)

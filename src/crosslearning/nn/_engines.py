@@ -1,7 +1,5 @@
 """Engines that compute the gradients of all tasks; they agree up to rounding."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
@@ -15,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from crosslearning.nn._data import Feed, TaskBatch
 from crosslearning.nn._seeds import seed_torch
 from crosslearning.nn._task_models import TaskModels
-from crosslearning.nn._vmap import VmapEngine, is_layered, is_of_torch
+from crosslearning.nn._vmap import VmapEngine, is_layered
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _MANY = 4  # tasks for which one pass over all is faster, for linear layers
@@ -63,7 +61,7 @@ class LoopEngine:
         return self.loss(self.models.per_task[batch.row](batch.x), batch.y)
 
     def released(self) -> AbstractContextManager[None]:
-        """Let the optimizer hold the models' parameters for a while; it already does."""
+        """Let the optimizer hold the models' parameters for a while."""
         return nullcontext()
 
     def close(self) -> None:
@@ -77,12 +75,8 @@ class ThreadsEngine(LoopEngine):
         super().__init__(*args)
         self._threads_before = torch.get_num_threads()
         torch.set_num_threads(1)
-        self._pool = ThreadPoolExecutor(
-            len(self.models.per_task),
-            "crosslearning",
-            initializer=torch.set_num_threads,
-            initargs=(1,),
-        )
+        n_threads, start = len(self.models.per_task), torch.set_num_threads
+        self._pool = ThreadPoolExecutor(n_threads, "crosslearning", start, (1,))
 
     def work(self, batches: Iterable[TaskBatch]) -> Iterable[tuple[int, torch.Tensor]]:
         enabled, dtype = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
@@ -141,8 +135,7 @@ def choose_engine(
     if chosen not in _ENGINES:
         names = ", ".join(map(repr, ["auto", *_ENGINES]))
         raise ValueError(f"`engine` must be one of {names}; got {name!r}.")
-    shared = models.ranks.copies > 1
-    if (shared and chosen == "vmap") or (models.sharded and chosen != "loop"):
+    if (models.ranks.copies > 1 and chosen == "vmap") or (models.sharded and chosen != "loop"):
         raise ValueError(
             "Models shared by several ranks need engine='loop', or 'threads' if they are not "
             f"sharded; got {name!r}."
@@ -156,7 +149,8 @@ def automatic(models: TaskModels, loss: Any, feed: Feed) -> str:
         return "loop"
     layered = all(is_layered(module) for module in models.per_task)
     alike = len({repr(module) for module in models.per_task}) == 1
-    if len(models) >= _MANY and layered and alike and is_of_torch(loss) and feed.stackable:
+    of_torch = (getattr(loss, "__module__", None) or "").startswith("torch.nn.")  # for vmap
+    if len(models) >= _MANY and layered and alike and of_torch and feed.stackable:
         return "vmap"
     on_cpu = next(models.parameters()).device.type == "cpu"
     convolves = any(isinstance(part, _CONVOLUTIONS) for part in models.center.modules())

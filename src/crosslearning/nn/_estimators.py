@@ -1,7 +1,5 @@
 """Networks as scikit-learn estimators."""
 
-from __future__ import annotations
-
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
@@ -53,6 +51,7 @@ class CrossNet(BaseEstimator, metaclass=ABCMeta):
 
     _checks: ClassVar[dict[str, Any]] = {}  # of scikit-learn's validation
     _loss: ClassVar[type[nn.Module]]
+    _n_outputs: ClassVar[int]
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "module": [callable, None],
         "epsilon": "no_validation",  # TaskModels says what to use instead
@@ -73,10 +72,8 @@ class CrossNet(BaseEstimator, metaclass=ABCMeta):
 
         Parameters
         ----------
-        X : array or DataFrame of shape (n_rows, n_features)
-            Features.
-        y : array of shape (n_rows,)
-            Targets.
+        X, y : array or DataFrame of shape (n_rows, n_features), array of shape (n_rows,)
+            Features and targets.
         tasks : array of shape (n_rows,), optional
             Task label of each row; any hashable values. All rows are one task if neither this nor
             `task_column` is given.
@@ -115,27 +112,24 @@ class CrossNet(BaseEstimator, metaclass=ABCMeta):
     def _network(self, row: torch.Tensor) -> nn.Module:
         """Create a network, and check the shape of its outputs."""
         make = mlp if self.module is None else self.module
-        if isinstance(make, torch.nn.Module):
+        if isinstance(make, nn.Module):
             raise ValueError(
                 "`module` must be a function (n_features, n_outputs) -> Module, since every fit "
                 f"needs its own; got {type(make).__name__}."
             )
-        network = build(lambda: make(row.shape[1], self._n_outputs()), self.random_state)
+        network = build(lambda: make(row.shape[1], self._n_outputs), self.random_state)
         with mode(network, training=False), torch.no_grad():
             actual = tuple(network(row).shape)
-        if actual != (1, self._n_outputs()):
+        if actual != (1, self._n_outputs):
             raise ValueError(
                 f"`module(n_features, n_outputs)` must return a network whose output has shape "
-                f"(n_rows, n_outputs), here (1, {self._n_outputs()}) for one row; got {actual}."
+                f"(n_rows, n_outputs), here (1, {self._n_outputs}) for one row; got {actual}."
             )
         return network
 
     @abstractmethod
     def _learn_target(self, y: NDArray[Any]) -> torch.Tensor:
         """Encode the targets, and store what decodes the outputs."""
-
-    @abstractmethod
-    def _n_outputs(self) -> int: ...
 
     def _inputs(self, array: Array) -> torch.Tensor:
         scaled = (array - self.feature_mean_) / self.feature_scale_
@@ -148,7 +142,7 @@ class CrossNet(BaseEstimator, metaclass=ABCMeta):
         array = validate_data(self, X, reset=False, dtype=np.float64)
         codes = codes_to_predict(self.tasks_, tasks, len(array))
         inputs = self._inputs(array)
-        outputs = torch.empty((len(array), self._n_outputs()), dtype=torch.float64)
+        outputs = torch.empty((len(array), self._n_outputs), dtype=torch.float64)
         with mode(self.models_, training=False), torch.no_grad():
             for code in np.unique(codes):
                 module = self.models_.center if code < 0 else self.models_[self.tasks_[code]]
@@ -166,12 +160,9 @@ class CrossNetRegressor(TaskRegressor, CrossNet):
         ``module(n_features, n_outputs)`` returns the network; by default
         :func:`crosslearning.nn.architectures.mlp`.
     epsilon : float or dict, default=1.0
-        Largest distance of a task's parameters to the centre, or a dict by prefix, as in
-        :class:`TaskModels`. 0 trains one network on all rows, ``math.inf`` one per task.
-    epochs : int, default=100
-        Passes over the rows of the largest task.
-    batch_size : int or None, default=32
-        Rows of each task in a step; None takes all.
+        Largest distance of a task to the centre, or a dict by prefix, as in :class:`TaskModels`.
+    epochs, batch_size : int, default=100, int or None, default=32
+        Passes over the rows of the largest task; rows of each task in a step, or None for all.
     optimizer, learning_rate : callable, float
         ``optimizer(parameters, lr=learning_rate)`` returns the optimizer; by default Adam, 0.001.
     sampling, engine, center_weight
@@ -179,16 +170,14 @@ class CrossNetRegressor(TaskRegressor, CrossNet):
     standardize : bool, default=True
         Whether to standardise the features over all tasks.
     task_column : str, optional
-        Column of a DataFrame X that holds the task labels, in place of the argument `tasks`.
+        Column of a DataFrame X with the task labels, in place of `tasks`.
     random_state : int, default=0
         Seed of the initial parameters and of training.
 
     Attributes
     ----------
-    models_ : TaskModels
-        The networks.
-    history_ : History
-        The training history.
+    models_, history_ : TaskModels, History
+        The networks, and how they were trained.
     tasks_, distances_ : array of shape (n_tasks,)
         Task labels, and distances to the centre.
     feature_mean_, feature_scale_, target_mean_, target_scale_
@@ -208,19 +197,16 @@ class CrossNetRegressor(TaskRegressor, CrossNet):
 
     _checks: ClassVar = {"y_numeric": True}
     _loss = nn.MSELoss
+    _n_outputs = 1
 
     def _predict(self, X: Any, tasks: Any) -> Array:
-        outputs = self._outputs(X, tasks)[:, 0]
-        return np.asarray(outputs * self.target_scale_ + self.target_mean_)
+        return self._outputs(X, tasks)[:, 0] * self.target_scale_ + self.target_mean_
 
     def _learn_target(self, y: NDArray[Any]) -> torch.Tensor:
         target = np.asarray(y, dtype=np.float64)
         self.target_mean_, self.target_scale_ = float(target.mean()), float(target.std()) or 1.0
         scaled = (target - self.target_mean_) / self.target_scale_
         return torch.as_tensor(scaled, dtype=torch.get_default_dtype())[:, None]
-
-    def _n_outputs(self) -> int:
-        return 1
 
 
 class CrossNetClassifier(TaskClassifier, CrossNet):
@@ -250,5 +236,6 @@ class CrossNetClassifier(TaskClassifier, CrossNet):
     def _learn_target(self, y: NDArray[Any]) -> torch.Tensor:
         return torch.as_tensor(self._learn_classes(y))
 
-    def _n_outputs(self) -> int:
+    @property
+    def _n_outputs(self) -> int:  # type: ignore[override]
         return len(self.classes_)

@@ -1,9 +1,7 @@
 """Scores of the models by task, also after each epoch, and the history of training."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
@@ -26,14 +24,12 @@ def evaluate(
     metric: str | Metric = "accuracy",
     *,
     batch_size: int = 256,
-) -> pd.Series[float]:
+) -> "pd.Series[float]":
     """Apply a metric to the outputs of each task's model, in evaluation mode.
 
     Parameters
     ----------
-    models : TaskModels
-        The models; their training mode is restored.
-    data : mapping from task to data
+    models, data : TaskModels, mapping from task to data
         As in :func:`fit`. New tasks are evaluated with ``models.center``.
     metric : "accuracy" or callable, default="accuracy"
         Called once per task, with the outputs and targets of all its rows. "accuracy" is the
@@ -75,8 +71,7 @@ def score_sources(
     for scored, tasks in models.ranks.objects((mine, list(sources))):
         scores |= scored
         requested |= dict.fromkeys(tasks)
-    lost = [task for task in models.tasks if task in requested and task not in scores]
-    if lost:
+    if lost := [task for task in models.tasks if task in requested and task not in scores]:
         raise ValueError(
             "Data of a task must be given to the rank that holds it; those of "
             f"{', '.join(map(repr, lost))} were given to others only. See `models.local_tasks`."
@@ -94,22 +89,17 @@ def accuracy(output: torch.Tensor, target: torch.Tensor) -> float:
 
 
 def as_metric(metric: Any) -> Metric:
-    if metric == "accuracy":
-        return accuracy
-    if callable(metric):
-        return metric
-    raise ValueError(
-        f"`metric` must be 'accuracy' or a function of outputs and targets; got {metric!r}."
-    )
+    if metric != "accuracy" and not callable(metric):
+        raise ValueError(
+            f"`metric` must be 'accuracy' or a function of outputs and targets; got {metric!r}."
+        )
+    return metric if callable(metric) else accuracy
 
 
 def _score(module: nn.Module, source: Source, metric: Metric, batch_size: int) -> float:
     device = next((parameter.device for parameter in module.parameters()), torch.device("cpu"))
-    batches: Iterable[tuple[Any, Any]]
-    if isinstance(source, Batches):
-        batches = source.loader
-    else:
-        batches = map(source.batch, torch.arange(len(source)).split(batch_size))
+    rows = torch.arange(len(source)).split(batch_size)
+    batches = source.loader if isinstance(source, Batches) else map(source.batch, rows)
     pairs = [(module(x.to(device)), y.to(device)) for x, y in batches]
     if callable(reshard := getattr(module, "reshard", None)):
         reshard()  # FSDP keeps what a pass without gradients has gathered
@@ -137,8 +127,7 @@ class Validation:
         self.sources = as_sources(data, "validation")
         self.metric = loss if metric is None else as_metric(metric)
         self.sign = -1.0 if metric is None else 1.0
-        self.user_metric = metric
-        self.patience = patience
+        self.user_metric, self.patience = metric, patience
         self.best = -math.inf
         self.best_epoch: int | None = None
         self.best_state: dict[str, torch.Tensor] | None = None
@@ -197,10 +186,7 @@ class EpochRecord:
 
 
 class History:
-    """Records of the epochs of a run, as two tables.
-
-    ``records`` is a list of `EpochRecord`, and ``best_epoch`` that of the best validation score.
-    """
+    """Epochs of a run: ``records``, two tables of them, and ``best_epoch``, with the best score."""
 
     def __init__(self, tasks: tuple[Hashable, ...]) -> None:
         self._tasks = tasks
@@ -217,16 +203,17 @@ class History:
     def epochs(self) -> pd.DataFrame:
         """Table with a row per epoch: loss and validation score averaged over tasks, and more."""
         names = ["epoch", "step", "loss", "score", "learning_rate", "seconds"]
-        return pd.DataFrame({name: self._all(name) for name in names}).set_index("epoch")
+        return pd.DataFrame({name: self.column(name) for name in names}).set_index("epoch")
 
     @property
     def tasks(self) -> pd.DataFrame:
         """Table with a row per epoch and task: loss, validation score, distance and pull."""
         names = {"loss": "losses", "score": "scores", "distance": "distances", "pull": "pulls"}
-        epochs = np.repeat(np.array(self._all("epoch"), dtype=int), len(self._tasks))
-        columns = {name: np.ravel(self._all(many)) for name, many in names.items()}
+        epochs = np.repeat(np.array(self.column("epoch"), dtype=int), len(self._tasks))
+        columns = {name: np.ravel(self.column(many)) for name, many in names.items()}
         labels = pd.Series(list(self._tasks) * len(self))
         return pd.DataFrame({"epoch": epochs, "task": labels, **columns})
 
-    def _all(self, name: str) -> list[Any]:
+    def column(self, name: str) -> list[Any]:
+        """Values of an attribute of all records."""
         return [getattr(record, name) for record in self.records]

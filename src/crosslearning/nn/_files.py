@@ -1,11 +1,10 @@
 """Safetensors files with JSON in the header; nothing is unpickled."""
 
-from __future__ import annotations
-
 import json
 import os
+from collections.abc import Hashable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,39 +12,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from crosslearning.files import replacing
-from crosslearning.tether import Array, Tether
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
+from crosslearning.tether import Tether
 
 _KEY = "crosslearning"
 _VERSION = 1  # of a kind whose content never changed
-
-
-def encode_state(tasks: tuple[Hashable, ...], pulls: dict[str, Array]) -> torch.Tensor:
-    content = {
-        "tasks": [encode_label(task) for task in tasks],
-        "pulls": {block: pull.tolist() for block, pull in pulls.items()},
-    }
-    return torch.tensor(list(json.dumps(content).encode()), dtype=torch.uint8)
-
-
-def decode_state(
-    encoded: torch.Tensor, tasks: tuple[Hashable, ...], blocks: list[str]
-) -> dict[str, Array]:
-    """Return the pulls, if the state is that of the same tasks in the same order."""
-    content = json.loads(bytes(encoded.tolist()))
-    stored = tuple(decode_label(label) for label in content["tasks"])
-    pulls = {str(name): np.asarray(pull, float) for name, pull in content["pulls"].items()}
-    expected = tuple(decode_label(encode_label(task)) for task in tasks)
-    if stored != expected:
-        raise ValueError(
-            f"The state belongs to the tasks {list(stored)}; these models have {list(expected)}. "
-            "Build TaskModels with the same tasks in the same order."
-        )
-    return {
-        name: pull for name, pull in pulls.items() if name in blocks and len(pull) == len(tasks)
-    }
 
 
 def encode_label(label: Hashable) -> Any:

@@ -1,15 +1,10 @@
-"""The flat buffers of :class:`TaskModels` as members of a coupling.
+"""The flat buffers of :class:`TaskModels` as members of a coupling, on one rank or many."""
 
-A Gram matrix, a move and distances are passes over the buffers in chunks of columns, on one rank or
-many. Memory is allocated once: fresh temporaries would cost more than the arithmetic.
-"""
-
-from __future__ import annotations
-
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -62,7 +57,7 @@ class _Bands:
 
     def __init__(self, rows: Reals) -> None:
         n = len(rows)
-        self._rows, self._is_upper = rows, np.tri(n, dtype=np.bool_).T
+        self._rows, self.is_upper = rows, np.tri(n, dtype=np.bool_).T
         pieces = rows.reshape(n, -1, _PIECE).swapaxes(0, 1)
         self._products = np.zeros((len(pieces), n, n), rows.dtype)
         self._factors = [
@@ -76,17 +71,11 @@ class _Bands:
             self._rows[:, width:] = 0.0
         for left, right, product in self._factors:
             np.matmul(left, right, out=product)
-        return np.asarray(self._products.sum(axis=0, dtype=np.float64))
-
-    def mirrored(self, total: Array) -> Array:
-        return np.where(self._is_upper, total, total.T)
+        return self._products.sum(axis=0, dtype=np.float64)
 
 
 class Workspace:
-    """Passes over a matrix of shape (n_tasks + 1, n_columns), given in chunks of columns.
-
-    Numbers of less than 32 bits are converted to float32 to compute with.
-    """
+    """Passes over a matrix of shape (n_tasks + 1, n_columns), in float32 or float64."""
 
     def __init__(self, flat: torch.Tensor, wide: int, chunks: Sequence[torch.Tensor]) -> None:
         self.flat, self.wide, self.n_chunks = flat, wide, len(chunks)
@@ -94,6 +83,7 @@ class Workspace:
         # Sums are in float64: on the CPU where the matrix' own device cannot.
         self._sums = torch.device("cpu") if flat.device.type == "mps" else flat.device
         n_tasks = len(flat) - 1
+        # Allocated once: fresh temporaries would cost more than the arithmetic.
         room = torch.empty((len(flat), wide), dtype=self.dtype, device=flat.device)
         self._product = room.new_empty((n_tasks, n_tasks))
         self._on_cpu = flat.device.type == "cpu"
@@ -107,7 +97,7 @@ class Workspace:
             self._chunks.append(_Chunk(stored, rows, rows[:-1], rows[-1], here[:-1]))
 
     @classmethod
-    def whole(cls, flat: torch.Tensor, n_tasks: int) -> Workspace:
+    def whole(cls, flat: torch.Tensor, n_tasks: int) -> Self:
         """Divide a matrix into equal chunks, of whole pieces unless it is smaller than one."""
         narrowest = _NARROWEST if flat.device.type == "cpu" else _NARROWEST_ON_DEVICE
         wide = 1 << (max(narrowest, _ELEMENTS // max(n_tasks, 4)).bit_length() - 1)
@@ -117,10 +107,7 @@ class Workspace:
         return cls(flat, wide, flat.split(wide, dim=1) if n_columns else ())
 
     def gram(self) -> Array:
-        """Gram matrix ⟨z_i - z_g, z_j - z_g⟩ of the tasks.
-
-        Differences are multiplied chunk by chunk, and the products are summed in float64.
-        """
+        """Gram matrix ⟨z_i - z_g, z_j - z_g⟩ of the tasks, summed over chunks in float64."""
         return self.total(map(self.product, range(self.n_chunks)))
 
     def product(self, number: int) -> Any:
@@ -136,14 +123,12 @@ class Workspace:
     @np.errstate(over="ignore", invalid="ignore")  # detected in the result
     def total(self, products: Iterable[Any]) -> Array:
         """Sum of the Gram matrices of chunks, always in the same order, symmetric."""
-        shape = self._product.shape
-        total: Any = np.zeros(shape)
-        if not self._on_cpu:
-            total = torch.zeros(shape, dtype=torch.float64, device=self._sums)
-        for product in products:
-            total += product
+        zero: Any = np.zeros(self._product.shape)
+        total: Any = sum(products, zero if self._on_cpu else torch.from_numpy(zero).to(self._sums))
         gram: Array = total if self._on_cpu else total.cpu().numpy()
-        return self._bands.mirrored(gram) if self._bands else 0.5 * (gram + gram.T)
+        if self._bands:
+            return np.where(self._bands.is_upper, gram, gram.T)
+        return 0.5 * (gram + gram.T)
 
     def move(self, pull: Array, weights: Array) -> None:
         """Set θ_g = z_g + Σ weights_i (z_i - z_g) and θ_i = z_i + pull_i (θ_g - z_i), in one pass.
@@ -177,21 +162,17 @@ class Workspace:
             chunk.store()
 
     def distances(self, *, exactly: bool = False) -> Array:
-        """Distances of the tasks to the centre as they are stored.
-
-        To five digits, or with every sum in float64, which takes three times as long.
-        """
+        """Distances as stored, to five digits; exactly, in float64, takes three times as long."""
         double = exactly and self._sums == self.flat.device
-        dtype = torch.float64 if double else self.dtype
         rows = (chunk.differences() for chunk in self._chunks)
-        return self._norms(rows, dtype, len(self.flat) - 1)
+        return self._norms(rows, torch.float64 if double else self.dtype, len(self.flat) - 1)
 
     def norm(self) -> float:
         """Norm of the first task, which stands for all."""
         return float(self._norms((chunk.stored[:1] for chunk in self._chunks), self.dtype, 1)[0])
 
     def _norms(self, chunks: Iterable[torch.Tensor], dtype: torch.dtype, n_rows: int) -> Array:
-        """Norms of rows that come in chunks, summed in this dtype in them and in float64 over."""
+        """Norms of rows, whose squares are summed in this dtype in a chunk, in float64 over all."""
         total = torch.zeros(n_rows, dtype=torch.float64, device=self._sums)
         for rows in chunks:
             norms = torch.linalg.vector_norm(rows, dim=1, dtype=dtype)
@@ -204,7 +185,7 @@ class Workspace:
         return self._vector(shares[:-1]), float(shares[-1])
 
     def _vector(self, values: Array) -> torch.Tensor:
-        """Numbers per task, to compute with; NumPy converts short vectors faster than torch."""
+        # NumPy converts short vectors faster than torch.
         dtype = np.float64 if self.dtype is torch.float64 else np.float32
         return torch.from_numpy(values.astype(dtype)).to(self.flat.device)
 
@@ -212,11 +193,10 @@ class Workspace:
 class Columns:
     """The passes of a workspace when tasks are spread over ranks; every operation is collective.
 
-    Each rank has the whole vectors of its own tasks, and the centre. For the Gram matrix, columns
-    are divided among ranks instead of tasks: each rank receives some columns of all tasks, one
-    all-to-all per chunk, and multiplies them; all ranks gather the products and sum them in the
-    same order, so that all solve the same problem, bit for bit. Each rank then computes its columns
-    of the new centre; all gather them and move their own tasks.
+    For the Gram matrix, columns are divided among ranks instead of tasks: each rank receives some
+    columns of all tasks, one all-to-all per chunk, and multiplies them. All gather the products and
+    sum them in the same order, so that they solve the same problem, bit for bit. Each rank then
+    computes its columns of the new centre; all gather them and move their own tasks.
     """
 
     def __init__(self, local: Workspace, ranks: Ranks) -> None:
@@ -237,7 +217,8 @@ class Columns:
     def gram(self) -> Array:
         shape = self._most, self._ranks.n_tasks, self._ranks.n_tasks
         products = self._local.flat.new_zeros(shape, dtype=torch.float64)
-        for number in self._fetch():
+        for number in range(self._most):
+            self._receive(number)
             products[number] = torch.as_tensor(self._work.product(number))
         gathered = self._ranks.gather_tensors(products).flatten(0, 1)[: self._local.n_chunks]
         return self._work.total(gathered.numpy() if gathered.device.type == "cpu" else gathered)
@@ -251,55 +232,44 @@ class Columns:
             center = self._ranks.gather_tensors(rows).flatten(0, 1)[: self._local.n_chunks]
             self._local.pull_to(center, pull[self._ranks.local])
 
-    def _fetch(self) -> Iterator[int]:
-        """Exchange one chunk of every rank after another; yield the numbers of those received."""
-        for number, (cut, chunk) in enumerate(zip(self._mine, self._received, strict=True)):
-            tasks = self._local.flat[:-1]
-            sent = [tasks[:, one].reshape(-1) for one in self._cuts[number :: self._most]]
-            sizes = [len(one) for one in sent]
-            packed = torch.cat(sent, out=self._packed[: sum(sizes)])
-            counts = [chunk.shape[1] * (part.stop - part.start) for part in self._ranks.parts]
-            into = chunk[:-1].view(-1)
-            dist.all_to_all_single(into, packed, counts, sizes, group=self._ranks.tasks)
-            chunk[-1] = self._local.flat[-1, cut]
-            yield number
+    def _receive(self, number: int) -> None:
+        """Exchange the chunks of this number of all ranks."""
+        tasks, chunk = self._local.flat[:-1], self._received[number]
+        sent = [tasks[:, one].reshape(-1) for one in self._cuts[number :: self._most]]
+        sizes = [len(one) for one in sent]
+        packed = torch.cat(sent, out=self._packed[: sum(sizes)])
+        counts = [chunk.shape[1] * (part.stop - part.start) for part in self._ranks.parts]
+        into = chunk[:-1].view(-1)
+        dist.all_to_all_single(into, packed, counts, sizes, group=self._ranks.tasks)
+        chunk[-1] = self._local.flat[-1, self._mine[number]]
 
 
 class FlatMembers:
-    """Rows of matrices with one row per local task and a last one for the centre, moved in place.
+    """Rows of matrices for the local tasks, and a last one for the centre, moved in place."""
 
-    With a mesh, every method is collective.
-    """
-
-    def __init__(self, models: TaskModels) -> None:
+    def __init__(self, models: "TaskModels") -> None:
         self._models, self._ranks, blocks = models, models.ranks, models.blocks
         self.tasks = [f"task {label!r}" for label in models.tasks]
         self.groups = [f"block {block.name!r}" if len(blocks) > 1 else "" for block in blocks]
-        self._spaces: list[Workspace] = []
-        self._columns: list[Columns] = []
         self._age = 0
 
-    @property
+    @cached_property
     def local(self) -> list[Workspace]:
         """Passes over the rows of the local tasks, block by block."""
-        if not self._spaces:  # allocated on first use
-            flats, n_tasks = self._models.flats, len(self.tasks)
-            self._spaces = [Workspace.whole(flat.flat, n_tasks) for flat in flats]
-        return self._spaces
+        return [Workspace.whole(flat.flat, len(self.tasks)) for flat in self._models.flats]
 
-    @property
+    @cached_property
     def _joint(self) -> Sequence[Workspace | Columns]:
         """Passes over the rows of all tasks, block by block."""
-        if self._ranks.size == 1:
-            return self.local
-        if not self._columns:
-            self._columns = [Columns(one, self._ranks) for one in self.local]
-        return self._columns
+        ranks = self._ranks
+        return self.local if ranks.size == 1 else [Columns(one, ranks) for one in self.local]
 
     def gram(self) -> Array:
         self._take()
         grams = np.array([one.gram() for one in self._joint])
-        return self._total(grams) if self._models.sharded else self._of_first_copy(grams)
+        if self._models.sharded or self._ranks.copies == 1:
+            return self._total(grams)
+        return self._of_first_copy(grams)
 
     def move(self, pull: Array, weights: Array) -> None:
         for one, block_pull, block_weights in zip(self._joint, pull, weights, strict=True):
@@ -334,7 +304,7 @@ class FlatMembers:
             for row, values in enumerate(flat.flat)
             if not values.isfinite().all()
         ]
-        names = {name for part in self._ranks.objects(mine) for name in part}
+        names = set().union(*self._ranks.objects(mine))
         return [name for name in (*self.tasks, "the centre") if name in names], ""
 
     def _take(self) -> None:
@@ -348,8 +318,6 @@ class FlatMembers:
     def _of_first_copy(self, grams: Array) -> Array:
         """Take the numbers of the first of several ranks with the same tasks, if they agree."""
         ranks = self._ranks
-        if ranks.copies == 1:
-            return grams
         first = ranks.sum(np.zeros_like(grams) if ranks.copy else grams, "data")
         atol = _ALIKE * float(np.abs(first).max())
         if ranks.any(not np.allclose(grams, first, rtol=0.0, atol=atol, equal_nan=True)):
@@ -375,18 +343,17 @@ class StepCertificate:
     @property
     def distances(self) -> Array:
         """Distance of each task to the centre over all tethered parameters."""
-        squares = [block.distances**2 for block in self.blocks.values()]
-        return np.asarray(np.sqrt(np.sum(squares, axis=0)), dtype=np.float64)
+        return np.sqrt(sum(block.distances**2 for block in self.blocks.values()))
 
     @property
     def pull(self) -> Array:
         """Largest pull on each task among the blocks."""
-        return np.asarray(np.max([b.pull for b in self.blocks.values()], axis=0), dtype=np.float64)
+        return np.max([block.pull for block in self.blocks.values()], axis=0)
 
     @property
     def active(self) -> Flags:
         """Tasks whose bound is active in some block."""
-        return np.asarray(np.any([b.active for b in self.blocks.values()], axis=0), dtype=np.bool_)
+        return np.any([block.active for block in self.blocks.values()], axis=0)
 
     @property
     def kkt_residual(self) -> float:

@@ -1,12 +1,8 @@
-"""Modules of the tasks and the centre: copies whose tethered parameters are rows of flat buffers.
-
-Frozen parameters, and buffers that do not change, are copied once: one tensor in all modules.
-"""
-
-from __future__ import annotations
+"""Modules of the tasks and the centre: copies whose tethered parameters are rows of matrices."""
 
 import copy
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from functools import cache
 from itertools import chain
 from typing import Any
 
@@ -25,15 +21,10 @@ _CHANGING = (_NormBase, _SpectralNorm)  # layers whose buffers change in trainin
 
 def frozen_parameters(sources: list[nn.Module]) -> frozenset[str]:
     """Names of parameters of the first module that no module trains."""
-    first, *others = (
-        {name: parameter.requires_grad for name, parameter in source.named_parameters()}
-        for source in dict.fromkeys(sources)
-    )
-    frozen = frozenset(
-        name
-        for name, trained in first.items()
-        if not (trained or any(other.get(name) for other in others))
-    )
+    parameters = [pair for source in dict.fromkeys(sources) for pair in source.named_parameters()]
+    trained = {name for name, parameter in parameters if parameter.requires_grad}
+    first = [name for name, _ in sources[0].named_parameters()]
+    frozen = frozenset(first) - trained
     if first and len(frozen) == len(first):
         raise ValueError(
             "`module` must have parameters to train; all are frozen. Use "
@@ -53,7 +44,7 @@ def divide_parameters(
     names = [name for name, _ in sources[0].named_parameters() if name not in frozen]
     blocks = divide(names, epsilon, tether, len(sources))
     tethered = [name for block in blocks for name in block.parameters]
-    for source, label in zip(sources[1:], labels[1:], strict=True):
+    for source, label in zip(sources, labels, strict=True):
         if source is sources[0]:
             continue
         shapes, actual = _shapes(sources[0]), _shapes(source)
@@ -131,11 +122,8 @@ class _Copier:
         parts = [part for part in source.modules() if not isinstance(part, _CHANGING)]
         constants = {id(one) for part in parts for one in part._buffers.values() if self._constants}
         frozen = () if self._sharded else self._frozen
-        return [
-            (name, one)
-            for name, one in _tensors(source).items()
-            if name in frozen or id(one) in constants
-        ]
+        tensors = _tensors(source).items()
+        return [(name, one) for name, one in tensors if name in frozen or id(one) in constants]
 
 
 def _tensors(module: nn.Module) -> dict[str, torch.Tensor]:
@@ -173,16 +161,18 @@ class LinkedModules(nn.Module):
 
     center: nn.Module
     per_task: nn.ModuleList
+    _links: "_Links | None"
+    _contents: dict[str, int] | None  # of buffers that the centre shares with tasks
 
     def __init__(
         self, modules: list[nn.Module], flats: list[FlatBuffer], first: int, frozen: frozenset[str]
     ) -> None:
         super().__init__()
-        self.per_task = LocalModules(modules[:-1], first)
+        self.per_task = LocalModules()
+        for row, module in enumerate(modules[:-1], start=first):
+            self.per_task.add_module(str(row), module)
         self.center = modules[-1].requires_grad_(False)
         self.flats, self._frozen = flats, frozen
-        self._links: _Links | None = None
-        self._contents: dict[str, int] | None = None  # of buffers that the centre shares with tasks
         self.register_load_state_dict_pre_hook(_complete)
 
     def named_parameters(
@@ -239,14 +229,14 @@ class LinkedModules(nn.Module):
                 for row, module in enumerate(self.rows()):
                     flat.adopt(row, module)
         self._refuse_changed_buffers()
-        for module in self.per_task:
-            for name, parameter in module.named_parameters():
-                if name in self._frozen and parameter.requires_grad:
-                    raise ValueError(
-                        f"The parameter {name!r} was frozen when TaskModels was built, so it is in "
-                        "no block and all tasks share it; it must stay frozen. Freeze it after "
-                        "building TaskModels if you want to train it later."
-                    )
+        named = [pair for module in self.per_task for pair in module.named_parameters()]
+        for name, parameter in named:
+            if name in self._frozen and parameter.requires_grad:
+                raise ValueError(
+                    f"The parameter {name!r} was frozen when TaskModels was built, so it is in no "
+                    "block and all tasks share it; it must stay frozen. Freeze it after building "
+                    "TaskModels if you want to train it later."
+                )
         self._links = _Links(self)
 
     def _refuse_changed_buffers(self) -> None:
@@ -262,18 +252,14 @@ class LinkedModules(nn.Module):
         self._contents = expected
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
-        """Convert the buffers first, so that the modules' own conversion finds nothing to do."""
-        shared = {id(one): one for one in _shared_buffers(self).values()}
-        converted: dict[int, torch.Tensor] = {}
+        """Convert the matrices first, so that the modules' own conversion finds nothing to do."""
+        shared = set(_shared_buffers(self).values())
+        converted = cache(fn)
 
         def once(tensor: torch.Tensor) -> torch.Tensor:
-            if shared.get(id(tensor)) is not tensor:
-                return fn(tensor)
-            if id(tensor) not in converted:
-                converted[id(tensor)] = fn(tensor)
-            return converted[id(tensor)]
+            return converted(tensor) if tensor in shared else fn(tensor)
 
-        self._links = self._contents = None
+        self._forget()
         for flat in self.flats:
             flat.convert(fn, self.rows())
         super()._apply(once, recurse)
@@ -287,6 +273,11 @@ class LinkedModules(nn.Module):
         super().__setstate__(state)
         for flat in self.flats:
             flat.rebuild(self.rows())
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drop what was derived from the stored parameters."""
+        self._links = self._contents = None
 
     def mark_changed(self) -> None:
         """Notify autograd, so that a backward pass through old values is an error."""
@@ -313,11 +304,6 @@ def _complete(models: LinkedModules, state: dict[str, Any], prefix: str, *rest: 
 
 class LocalModules(nn.ModuleList):
     """Modules of the tasks of this rank, named by their position among all tasks."""
-
-    def __init__(self, modules: Iterable[nn.Module], first: int = 0) -> None:
-        super().__init__()
-        for row, module in enumerate(modules, start=first):
-            self.add_module(str(row), module)
 
     def __getitem__(self, index: Any) -> Any:
         return list(self._modules.values())[index]
@@ -354,9 +340,8 @@ class _Links:
             if isinstance(one, nn.Module) or id(one) in tethered
         ]
         self._addresses = [parameter.data_ptr() for parameter in self.parameters]
-        modules = [dict(module.named_parameters()) for module in models.per_task]
-        frozen = [one for named in modules for name, one in named.items() if name in models._frozen]
-        self._frozen = list(dict.fromkeys(frozen))
+        named = [pair for module in models.per_task for pair in module.named_parameters()]
+        self._frozen = list({one: None for name, one in named if name in models._frozen})
         self._constants = list(_shared_buffers(models).values())
         self._versions = [one._version for one in self._constants]
 
@@ -371,9 +356,9 @@ class _Links:
 
 def average_buffers(modules: list[nn.Module], center: nn.Module, ranks: Ranks) -> None:
     """Set the centre's buffers to the mean of the tasks' (those of the first if not real)."""
+    if all(one is None for part in center.modules() for one in part._buffers.values()):
+        return  # as quickly as can be
     targets = dict(center.named_buffers())
-    if not targets:
-        return
     sources = [dict(module.named_buffers()) for module in modules]
     flags = [
         (

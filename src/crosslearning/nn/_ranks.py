@@ -1,9 +1,4 @@
-"""Which rank holds which tasks, and collective operations on small objects.
-
-Without a mesh there is one rank, which holds all tasks, and nothing is communicated.
-"""
-
-from __future__ import annotations
+"""Which rank holds which tasks, and collective operations; without a mesh there is one rank."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -62,14 +57,10 @@ class Ranks:
         """Whether this rank reports and writes files for all."""
         return self.rank == self.copy == 0
 
-    def owner(self, row: int) -> int:
-        """Rank, in the dimension "task", of the task of this row."""
-        return next(rank for rank, part in enumerate(self.parts) if row < part.stop)
-
     def gather(self, values: Array) -> Array:
         """Rows of all tasks, given those of the local ones."""
-        gathered = self.gather_rows(torch.from_numpy(np.ascontiguousarray(values)).to(self.device))
-        return np.asarray(gathered.cpu().numpy(), dtype=np.float64)
+        rows = torch.from_numpy(np.ascontiguousarray(values)).to(self.device)
+        return self.gather_rows(rows).cpu().numpy()
 
     def gather_rows(self, rows: torch.Tensor) -> torch.Tensor:
         """Rows of all tasks, given those of the local ones."""
@@ -141,10 +132,7 @@ class Ranks:
                 _coalesced(tensors, partial(dist.broadcast, group=group, group_src=0))
 
     def average(self, tensors: Iterable[torch.Tensor]) -> None:
-        if self.copies > 1:
-            _coalesced(
-                tensors, lambda flat: dist.all_reduce(flat.div_(self.copies), group=self.data)
-            )
+        _coalesced(tensors, lambda one: dist.all_reduce(one.div_(self.copies), group=self.data))
 
     def __deepcopy__(self, _: Any) -> Self:
         return self

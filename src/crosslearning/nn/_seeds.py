@@ -4,8 +4,6 @@ The order of a task's rows, its augmentation and its dropout at step t follow fr
 task's label and t alone: a run that resumes there, and a task that trains alone, draw the same.
 """
 
-from __future__ import annotations
-
 import hashlib
 import random
 from collections.abc import Callable, Iterator
@@ -52,7 +50,6 @@ def forked_generators(device: torch.device) -> Iterator[None]:
 
 def build(module: Callable[[], nn.Module], seed: int) -> nn.Module:
     """Make a module whose initial parameters follow from the seed alone."""
-    cpu = torch.device("cpu")
-    with forked_generators(cpu):
-        seed_torch(cpu, seed)
+    with forked_generators(torch.device("cpu")):
+        torch.default_generator.manual_seed(seed)
         return module()

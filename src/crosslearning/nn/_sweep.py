@@ -1,11 +1,8 @@
 """Sweeps over radii, seeds and baselines, and the choice of a radius on held-out rows."""
 
-from __future__ import annotations
-
 import os
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal
@@ -21,14 +18,7 @@ from crosslearning.evaluation.scores import best, nested
 from crosslearning.nn._data import Augment, Batches, Pair, as_sources, check_counts
 from crosslearning.nn._evaluation import EpochRecord, Metric
 from crosslearning.nn._ranks import Ranks
-from crosslearning.nn._sweep_runs import (
-    Folder,
-    Measure,
-    Plan,
-    Setting,
-    settings_of,
-    train_single,
-)
+from crosslearning.nn._sweep_runs import Folder, Measure, Plan, Setting, settings_of, train_single
 from crosslearning.tasks import within_task_folds
 from crosslearning.tether import Flags
 
@@ -67,7 +57,7 @@ def sweep(
     module, optimizer, scheduler : callable
         Return a new module, with torch's generator seeded; an optimizer of parameters; and a
         scheduler of an optimizer.
-    data, loss, epochs, batch_size, sampling, augment, center_weight
+    data, loss, epochs, batch_size, sampling, augment, engine, checkpoint_every, center_weight
         As in :func:`fit` and :class:`TaskModels`.
     epsilons : float or iterable of float
         Radii; 0 pools the tasks, ``math.inf`` separates them.
@@ -87,24 +77,17 @@ def sweep(
     seeds : int or sequence of int, default=1
         Each determines initial parameters, order of the data and dropout. A number n stands for
         the seeds 0 to n - 1.
-    test : mapping from task to data, optional
-        Data to evaluate on; by default the training data.
-    metric : "accuracy" or callable, optional
-        Function of a task's outputs and targets, as in :func:`evaluate`; by default the loss.
-    engine : str, default="auto"
-        As in :func:`fit`.
+    test, metric : mapping from task to data, "accuracy" or callable, optional
+        Data to evaluate on, by default those of training; a function of a task's outputs and
+        targets, as in :func:`evaluate`, by default the loss.
     folder : path, optional
-        Folder for finished runs and the state of the current one, from which an interrupted sweep
-        resumes. A folder of another sweep is refused.
-    checkpoint_every : int, optional
-        Steps after which the state of a run is also saved, in addition to the end of each epoch.
+        Where finished runs and the current one are kept, for an interrupted sweep to resume.
     measure, on_epoch : callable, optional
         ``measure(run, models, history)`` returns, for each task of a trained run, a dict of further
         columns, of JSON values; ``run`` has ``method``, ``epsilon``, ``stiffness`` and ``seed``.
         ``on_epoch(run, record)`` is called after each epoch.
     mesh : DeviceMesh, optional
-        Spreads the tasks of every run over ranks; see :class:`TaskModels`. All ranks need all
-        data and must call this function.
+        As in :class:`TaskModels`. All ranks need all data and must call this function.
 
     Returns
     -------
@@ -224,9 +207,7 @@ def select_epsilon(
         The score, for which higher is better; by default the loss, for which lower is better.
     random_state : int, default=0
         Seed of the folds.
-    folder : path, optional
-        Folder for finished runs, as in :func:`sweep`.
-    **options
+    folder, **options
         Further arguments of :func:`sweep`, such as `seeds` and `batch_size`.
 
     Examples
@@ -244,37 +225,22 @@ def select_epsilon(
     >>> selection.epsilon
     1.0
     """
-    radii = list(epsilons)
-    tables = [
-        sweep(
-            module,
-            train,
-            loss,
-            optimizer,
-            epochs,
-            epsilons=radii,
-            test=held_out,
-            metric=metric,
-            folder=None if folder is None else Path(folder) / f"fold-{number}",
-            **options,
-        ).assign(fold=number)
-        for number, (train, held_out) in enumerate(_splits(data, cv, random_state))
-    ]
+    options |= {"epsilons": list(epsilons), "metric": metric}
+    tables = []
+    for number, (train, held_out) in enumerate(_splits(data, cv, random_state)):
+        place = None if folder is None else Path(folder) / f"fold-{number}"
+        runs = sweep(module, train, loss, optimizer, epochs, test=held_out, folder=place, **options)
+        tables.append(runs.assign(fold=number))
     table = pd.concat(tables, ignore_index=True)
-    sign = -1.0 if metric is None else 1.0
-    runs = _runs(table, len(data), sign)
-    by_radius = pd.DataFrame(sign * runs.by_split, index=pd.Index(runs.settings, name="epsilon"))
-    scores = by_radius.agg(["mean", "sem"], axis=1).set_axis(["score", "standard_error"], axis=1)
-    return Selection(float(runs.settings[best(runs)]), scores, table, _compared(runs, data))
-
-
-def _runs(table: pd.DataFrame, n_tasks: int, sign: float) -> Scores:
-    """Scores by radius, run (of a fold and a seed) and task, greater is better."""
     radial = table[table["method"].isin(("pooled", "cross", "separate"))]
     radial = radial.sort_values("epsilon", kind="stable")
     radii = radial["epsilon"].unique().tolist()
-    values = sign * radial["score"].to_numpy().reshape(len(radii), -1, n_tasks)
-    return Scores(radii, values, np.ones(values.shape[1:]))
+    sign = -1.0 if metric is None else 1.0  # greater is better inside
+    values = sign * radial["score"].to_numpy().reshape(len(radii), -1, len(data))
+    by_run = Scores(radii, values, np.ones(values.shape[1:]))  # of a fold and a seed
+    by_radius = pd.DataFrame(sign * by_run.by_split, index=pd.Index(radii, name="epsilon"))
+    scores = by_radius.agg(["mean", "sem"], axis=1).set_axis(["score", "standard_error"], axis=1)
+    return Selection(float(radii[best(by_run)]), scores, table, _compared(by_run, data))
 
 
 def _compared(runs: Scores, data: Mapping[Any, Any]) -> Comparison | None:
@@ -299,9 +265,7 @@ class Part:
         return self.rows.batch(self.indices[indices])
 
 
-def _splits(
-    data: Mapping[Any, Any], cv: float, seed: int
-) -> Iterator[tuple[dict[Hashable, Any], dict[Hashable, Any]]]:
+def _splits(data: Mapping[Any, Any], cv: float, seed: int) -> Iterator[list[dict[Any, Any]]]:
     sources = as_sources(data)
     for task, source in sources.items():
         if isinstance(source, Batches) or len(source) < 2:
@@ -310,12 +274,12 @@ def _splits(
                 f"task {task!r} has {'a DataLoader' if isinstance(source, Batches) else 'one row'}."
             )
     for held_out in _test_rows([len(source) for source in sources.values()], cv, seed):
-        parts: tuple[dict[Hashable, Any], dict[Hashable, Any]] = {}, {}
+        parts: list[dict[Any, Any]] = [{}, {}]
         for (task, source), judged in zip(sources.items(), held_out, strict=True):
             for part, chosen in zip(parts, (~judged, judged), strict=True):
                 rows = torch.from_numpy(np.flatnonzero(chosen))
-                some: Any = source.batch if isinstance(source, Pair) else partial(Part, source)
-                part[task] = some(rows)
+                is_pair = isinstance(source, Pair)
+                part[task] = source.batch(rows) if is_pair else Part(source, rows)
         yield parts
 
 

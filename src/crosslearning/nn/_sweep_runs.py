@@ -1,9 +1,4 @@
-"""The settings that a sweep compares, and their runs trained one by one.
-
-Finished runs are kept in files.
-"""
-
-from __future__ import annotations
+"""The settings that a sweep compares, and their runs, trained one by one and kept in files."""
 
 import json
 import math
@@ -13,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import nn
@@ -28,7 +23,7 @@ from crosslearning.nn._task_models import TaskModels
 from crosslearning.nn._training import fit
 from crosslearning.tether import Tether
 
-Measure: TypeAlias = "Callable[[dict[str, Any], TaskModels, History], Sequence[dict[str, Any]]]"
+Measure = Callable[[dict[str, Any], TaskModels, History], Sequence[dict[str, Any]]]
 _BASELINES = ("pooled", "separate", "spring", "fine-tuned")
 _ENDS = {0.0: "pooled", math.inf: "separate"}
 
@@ -39,10 +34,6 @@ class Setting(NamedTuple):
     method: str
     epsilon: float = math.inf
     stiffness: float = 0.0
-
-    @property
-    def tether(self) -> Tether:
-        return Tether(epsilon=self.epsilon, stiffness=self.stiffness)
 
     @property
     def key(self) -> str:
@@ -107,36 +98,82 @@ class Plan:
                     f"`{name}` must be a function that returns one, since every run needs its own; "
                     f"got {type(value).__name__}."
                 )
-        missing = [] if self.test is None else [task for task in self.data if task not in self.test]
-        if missing:
-            raise ValueError(
-                f"`test` must have data of every task; there is none of {missing[0]!r}."
-            )
-
-    @property
-    def test_metric(self) -> Callable[[Any, Any], Any]:
-        return self.loss if self.metric is None else as_metric(self.metric)
+        test = self.data if self.test is None else self.test
+        for task in self.data:
+            if task not in test:
+                raise ValueError(f"`test` must have data of every task; there is none of {task!r}.")
 
     def tether(self, setting: Setting) -> Tether | dict[str, Tether]:
+        tether = Tether(epsilon=setting.epsilon, stiffness=setting.stiffness)
         if self.blocks is None:
-            return setting.tether
-        return {
-            name: setting.tether if radius is None else Tether(epsilon=radius)
-            for name, radius in self.blocks.items()
-        }
+            return tether
+        radii = self.blocks.items()
+        return {name: tether if radius is None else Tether(radius) for name, radius in radii}
 
     def pooled_epochs_of(self, setting: Setting) -> int:
         if setting.method == "fine-tuned":
             return self.pooled_epochs or self.epochs // 2
         return self.pooled_epochs if setting.method in ("pooled", "cross") else 0
 
-    def sources(self) -> dict[Hashable, Source]:
-        return as_sources(self.data)
-
     def test_sources(self) -> dict[Hashable, Source]:
         """Data to evaluate on, in the order of the tasks."""
-        judged = self.sources() if self.test is None else as_sources(self.test, "test")
+        judged = as_sources(self.data) if self.test is None else as_sources(self.test, "test")
         return {task: judged[task] for task in self.data}
+
+
+class Folder:
+    """A folder with one file per finished run, and a description of the sweep."""
+
+    def __init__(self, path: str | os.PathLike[str], plan: Plan) -> None:
+        self.path, self._mesh = Path(path), plan.mesh
+        self.path.mkdir(parents=True, exist_ok=True)
+        about, expected = self.path / "sweep.json", _description(plan)
+        if not about.exists():
+            write_json(about, expected)
+        actual = json.loads(about.read_text(encoding="utf-8"))
+        if other := [name for name, value in expected.items() if actual.get(name) != value]:
+            raise ValueError(
+                f"The folder {path} holds another sweep, which differs in {', '.join(other)}. "
+                "Choose another folder, or delete this one."
+            )
+
+    def find(self, setting: Setting, seed: int) -> list[dict[str, Any]] | None:
+        file = self._file(setting, seed, "json")
+        return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
+
+    def keep(self, setting: Setting, seed: int, rows: list[dict[str, Any]]) -> None:
+        """Write the rows of a finished run, and remove its checkpoint."""
+        write_json(self._file(setting, seed, "json"), rows)
+        self._file(setting, seed, "safetensors").unlink(missing_ok=True)
+        shutil.rmtree(self._file(setting, seed, "ranks.safetensors"), ignore_errors=True)
+
+    def checkpoint(self, setting: Setting, seed: int) -> Path:
+        """File, or folder of ranks, for the state of a run that is not finished."""
+        suffix = "safetensors" if self._mesh is None else "ranks.safetensors"
+        return self._file(setting, seed, suffix)
+
+    def stage(self, seed: int) -> Path:
+        return self.path / f"stage-seed-{seed}.safetensors"
+
+    def _file(self, setting: Setting, seed: int, suffix: str) -> Path:
+        return self.path / f"{setting.key}-seed-{seed}.{suffix}"
+
+
+def _description(plan: Plan) -> dict[str, Any]:
+    """Describe a sweep in JSON; a folder holds runs of equal descriptions."""
+    functions = ("loss", "metric", "scheduler", "augment")
+    names = ("epochs", "batch_size", "sampling", "pooled_epochs", "center_weight", "blocks")
+    parts = {"data": as_sources(plan.data), "test": plan.test_sources()}
+    return {
+        "model": repr(build(plan.module, 0)),
+        **{
+            part: {repr(task): [len(source), digest(source)] for task, source in sources.items()}
+            for part, sources in parts.items()
+        },
+        **{name: name_of(getattr(plan, name)) for name in functions},
+        **{name: getattr(plan, name) for name in names},
+        "optimizer": repr(plan.optimizer([nn.Parameter(torch.zeros(1))])),
+    }
 
 
 def train_single(
@@ -150,25 +187,25 @@ def train_single(
         center_weight=plan.center_weight,
         mesh=plan.mesh,
     )
-    run = setting.run(seed)
     try:
         history = _fit(plan, models, setting, seed, folder)
     except Exception as error:
         error.add_note(f"This was run {setting.key} with seed {seed}.")
         raise
     last, distances = history.records[-1], models.distances()
-    scores = score_sources(models, plan.test_sources(), plan.test_metric)
-    measured = [{}] * len(models) if plan.measure is None else plan.measure(run, models, history)
-    return [
-        {
-            "loss": float(last.losses[row]),
-            "score": scores[task],
-            "distance": float(distances[row]),
-            "pull": float(last.pulls[row]),
-            **more,
-        }
-        for row, (task, more) in enumerate(zip(models.tasks, measured, strict=True))
-    ]
+    metric = plan.loss if plan.metric is None else as_metric(plan.metric)
+    scores = score_sources(models, plan.test_sources(), metric)
+    columns = {
+        "loss": last.losses.tolist(),
+        "score": [scores[task] for task in models.tasks],
+        "distance": distances.tolist(),
+        "pull": last.pulls.tolist(),
+    }
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    if plan.measure is None:
+        return rows
+    measured = plan.measure(setting.run(seed), models, history)
+    return [row | more for row, more in zip(rows, measured, strict=True)]
 
 
 def _fit(
@@ -202,62 +239,3 @@ def _fit(
         with replacing(checkpoint) as copy:
             shutil.copyfile(stage, copy)
     return train(plan.epochs, checkpoint=checkpoint)
-
-
-class Folder:
-    """A folder with one file per finished run, and a description of the sweep."""
-
-    def __init__(self, path: str | os.PathLike[str], plan: Plan) -> None:
-        self.path, self._mesh = Path(path), plan.mesh
-        self.path.mkdir(parents=True, exist_ok=True)
-        about, expected = self.path / "sweep.json", _description(plan)
-        if not about.exists():
-            write_json(about, expected)
-        actual = _read(about)
-        if other := [name for name, value in expected.items() if actual.get(name) != value]:
-            raise ValueError(
-                f"The folder {path} holds another sweep, which differs in {', '.join(other)}. "
-                "Choose another folder, or delete this one."
-            )
-
-    def find(self, setting: Setting, seed: int) -> list[dict[str, Any]] | None:
-        file = self._file(setting, seed, "json")
-        return list(_read(file)) if file.exists() else None
-
-    def keep(self, setting: Setting, seed: int, rows: list[dict[str, Any]]) -> None:
-        """Write the rows of a finished run, and remove its checkpoint."""
-        write_json(self._file(setting, seed, "json"), rows)
-        self._file(setting, seed, "safetensors").unlink(missing_ok=True)
-        shutil.rmtree(self._file(setting, seed, "ranks.safetensors"), ignore_errors=True)
-
-    def checkpoint(self, setting: Setting, seed: int) -> Path:
-        """File, or folder of ranks, for the state of a run that is not finished."""
-        suffix = "safetensors" if self._mesh is None else "ranks.safetensors"
-        return self._file(setting, seed, suffix)
-
-    def stage(self, seed: int) -> Path:
-        return self.path / f"stage-seed-{seed}.safetensors"
-
-    def _file(self, setting: Setting, seed: int, suffix: str) -> Path:
-        return self.path / f"{setting.key}-seed-{seed}.{suffix}"
-
-
-def _description(plan: Plan) -> dict[str, Any]:
-    """Describe a sweep in JSON; a folder holds runs of equal descriptions."""
-    functions = ("loss", "metric", "scheduler", "augment")
-    names = ("epochs", "batch_size", "sampling", "pooled_epochs", "center_weight", "blocks")
-    parts = {"data": plan.sources(), "test": plan.test_sources()}
-    return {
-        "model": repr(build(plan.module, 0)),
-        **{
-            part: {repr(task): [len(source), digest(source)] for task, source in sources.items()}
-            for part, sources in parts.items()
-        },
-        **{name: name_of(getattr(plan, name)) for name in functions},
-        **{name: getattr(plan, name) for name in names},
-        "optimizer": repr(plan.optimizer([nn.Parameter(torch.zeros(1))])),
-    }
-
-
-def _read(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))

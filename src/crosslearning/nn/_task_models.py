@@ -1,16 +1,14 @@
 """One model per task, tethered to a common centre."""
 
-from __future__ import annotations
-
 import copy
+import json
 import os
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 
@@ -18,15 +16,7 @@ from crosslearning.coupling import Status
 from crosslearning.coupling._checks import check_center_weight
 from crosslearning.coupling._gram import Request, couple_checked
 from crosslearning.nn._blocks import ALL
-from crosslearning.nn._files import (
-    decode_label,
-    decode_state,
-    encode_label,
-    encode_state,
-    encode_tether,
-    read_file,
-    write_file,
-)
+from crosslearning.nn._files import decode_label, encode_label, encode_tether, read_file, write_file
 from crosslearning.nn._members import FlatMembers, StepCertificate
 from crosslearning.nn._modules import (
     LinkedModules,
@@ -37,7 +27,7 @@ from crosslearning.nn._modules import (
     set_start,
 )
 from crosslearning.nn._ranks import Ranks, whole
-from crosslearning.tether import Tether
+from crosslearning.tether import Array, Tether
 
 _KIND = "TaskModels"  # of a file
 
@@ -56,7 +46,6 @@ class TaskModels(LinkedModules):
     module : Module or mapping from task to Module
         Copied for every task, so that all start from the same parameters; or one for each task,
         copied as well, which need to agree only in the names and shapes of tethered parameters.
-        Frozen parameters (``requires_grad=False``) are copied once, for all tasks.
     tasks : iterable of hashable, optional
         Labels of the tasks. Not needed with a mapping.
     epsilon : float, array of shape (n_tasks,), or dict from prefix to either, optional
@@ -65,17 +54,16 @@ class TaskModels(LinkedModules):
         names, as in ``{"features": 0.1, "classifier.6": math.inf}``; parameters that no prefix
         matches belong to their task alone, or to the block ``"*"`` if there is one.
     tether : Tether or dict from prefix to Tether, optional
-        Alternative to `epsilon`, for a spring or a tension as well.
+        In place of `epsilon`, for a spring or a tension as well.
     center_weight : float, default=1
         Weight of the current centre in the projection, as in the paper. It shortens every step: at
         ε = 0 the tasks move by N / (N + center_weight) of the mean step. With 0 the centre is free,
         and the mean of the tasks if nothing else determines it.
     center_init : {"mean", "zero"}, default="mean"
-        Whether the centre starts at the mean of the tasks, or at zero as in Algorithm 1 of the
-        paper.
+        Whether the centre starts at the mean of the tasks, or at zero as in the paper.
     same_start : bool, default=True
-        With a mapping of modules, whether all tasks start from the tethered parameters of the
-        first. Use False for modules that have already been trained.
+        Whether all tasks start from the tethered parameters of the first module. Use False for a
+        mapping of modules that have already been trained.
     mesh : DeviceMesh, optional
         Ranks of torch.distributed over which to spread the tasks: the dimension "task" divides the
         tasks, and the ranks along "data" share each of them. All ranks must call the constructor,
@@ -92,20 +80,17 @@ class TaskModels(LinkedModules):
         average of the tasks'; its untethered parameters are the initial ones of the first task.
     blocks : tuple of Block
         Names, tethers and parameters of the blocks.
-    center_weight : float
-        As given.
 
     Notes
     -----
     A projection costs about as much as copying the matrix twice, and does not change the state of
     the optimizer, such as momentum.
 
-    Parameters that are frozen in the given module are one tensor for all tasks and the centre, and
-    so are its buffers, except those of BatchNorm and the like: a large frozen base with small
-    adapters takes the memory of the base, and of an adapter for each task. They are in no block,
-    are saved once, and must stay frozen. Models given in a mapping share what they had in common;
-    with `shard`, a rank has one shard of the base for all its tasks. Parameters that are frozen
-    later take no gradient steps, but the projection still moves them.
+    Parameters of the module with ``requires_grad=False`` are one tensor for all tasks and the
+    centre, and so are its buffers, except those of BatchNorm and the like: a large frozen base with
+    small adapters takes the memory of the base, and of an adapter for each task. They are in no
+    block, are saved once, and must stay frozen. Models of a mapping share what they had in common.
+    Parameters that are frozen later take no gradient steps, but the projection still moves them.
 
     Examples
     --------
@@ -123,7 +108,7 @@ class TaskModels(LinkedModules):
     array([0.01, 0.01])
     """
 
-    _resolution_warned: bool  # set by _forget_size
+    _resolution_warned: bool
 
     def __init__(
         self,
@@ -158,8 +143,8 @@ class TaskModels(LinkedModules):
         self.blocks, self.center_weight = blocks, weight
         self.ranks, self.sharded = ranks, shard is not None
         self._positions: dict[Hashable, int] = {label: row for row, label in enumerate(labels)}
-        self._pulls: dict[str, NDArray[np.float64]] = {}
-        self._forget_size()
+        self._pulls: dict[str, Array] = {}
+        self._forget()
 
     @property
     def tasks(self) -> tuple[Hashable, ...]:
@@ -181,8 +166,7 @@ class TaskModels(LinkedModules):
         row = self._positions[task] - self.ranks.local.start
         if not 0 <= row < len(self.per_task):
             raise KeyError(
-                f"Task {task!r} is on rank {self.ranks.owner(self._positions[task])} of the "
-                "dimension 'task'; this rank holds "
+                f"Task {task!r} is on another rank of the dimension 'task'; this one holds "
                 f"{', '.join(map(repr, self.local_tasks))}. Loop over `models.local_tasks`."
             )
         return self.per_task[row]
@@ -208,18 +192,12 @@ class TaskModels(LinkedModules):
         return zip(self.local_tasks, self.per_task, strict=True)
 
     def project(self, step_size: float | None = None) -> StepCertificate:
-        r"""Take the proximal step of the tethers, in place; for bounds, the projection.
+        """Take the proximal step of the tethers, in place; for bounds, the projection.
 
         Parameters
         ----------
         step_size : float, optional
-            Learning rate of the preceding gradient step. It scales springs and tensions, and is
-            required if a tether has them.
-
-        Returns
-        -------
-        StepCertificate
-            Pulls, distances, residual and status.
+            Learning rate of the preceding gradient step, which scales springs and tensions.
 
         Raises
         ------
@@ -228,10 +206,8 @@ class TaskModels(LinkedModules):
 
         Warns
         -----
-        ResolutionWarning
-            Once, if a radius is below the resolution of the dtype.
-        ConvergenceWarning
-            If the solver did not reach its tolerance.
+        ResolutionWarning, ConvergenceWarning
+            Once, if a radius is below the resolution of the dtype; if the solver did not converge.
         """
         self.link()
         certificate = self.project_linked(step_size)
@@ -250,32 +226,22 @@ class TaskModels(LinkedModules):
             )
             for block in self.blocks
         ]
-        with torch.no_grad(), _without_autocast(self.flats[0].flat.device.type):
+        # Products are computed in the dtype of the parameters, where autocast would round them.
+        with torch.no_grad(), torch.autocast(self.flats[0].flat.device.type, enabled=False):
             steps = couple_checked(self._members, requests, not self._resolution_warned)
             average_buffers(list(self.per_task), self.center, self.ranks)
         named = {block.name: step for block, step in zip(self.blocks, steps, strict=True)}
-        self._pulls.update({name: step.pull for name, step in named.items()})
-        if any(step.status is Status.UNRESOLVED for step in steps):
-            self._resolution_warned = True
+        self._pulls = {name: step.pull for name, step in named.items()}
+        self._resolution_warned |= any(step.status is Status.UNRESOLVED for step in steps)
         return StepCertificate(named)
 
     def average_gradients(self) -> None:
-        """Average gradients over the ranks of the mesh that share a task, as DDP does.
-
-        Call it between ``backward()`` and ``optimizer.step()`` if the mesh has a dimension "data";
-        otherwise there is nothing to do.
-        """
+        """Average gradients over ranks of the dimension "data", before ``optimizer.step()``."""
         if self.ranks.copies > 1 and not self.sharded:  # FSDP has done it
             self.ranks.average([p.grad for p in self.parameters() if p.grad is not None])
 
-    def distances(self, block: str | None = None) -> NDArray[np.float64]:
-        """Return the current distances of the tasks to the centre.
-
-        Parameters
-        ----------
-        block : str, optional
-            Name of a block; by default the distance is over all tethered parameters.
-        """
+    def distances(self, block: str | None = None) -> Array:
+        """Return the distances of the tasks to the centre, over one block or all."""
         names = [one.name for one in self.blocks]
         if block is not None and block not in names:
             raise ValueError(f"There is no block {block!r}; the blocks are {', '.join(names)}.")
@@ -284,7 +250,7 @@ class TaskModels(LinkedModules):
             distances = self._members.distances(exactly=True)
         if block is not None:
             return distances[names.index(block)]
-        return np.asarray(np.linalg.norm(distances, axis=0), dtype=np.float64)
+        return np.linalg.norm(distances, axis=0)
 
     def export(self, task: Hashable | None = None) -> dict[str, torch.Tensor]:
         """Return a copy of the ``state_dict`` of a task, or of the centre.
@@ -295,10 +261,7 @@ class TaskModels(LinkedModules):
         return {name: whole(value.detach()).clone() for name, value in module.state_dict().items()}
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything atomically to one safetensors file.
-
-        With a mesh, all ranks must call it; the first gathers all models in memory and writes them.
-        """
+        """Write everything atomically to one safetensors file; of several ranks, the first does."""
         for task in self.tasks:
             if decode_label(encode_label(task)) != task:
                 raise ValueError(
@@ -308,7 +271,7 @@ class TaskModels(LinkedModules):
         state = {name: whole(value) for name, value in self.state_dict().items()}
         tensors = self.ranks.gather_first(state)
         content = {
-            "tasks": [encode_label(task) for task in self.tasks],
+            "tasks": encode_label(self.tasks),
             "tethers": {block.name: encode_tether(block.tether) for block in self.blocks},
             "center_weight": self.center_weight,
         }
@@ -323,7 +286,7 @@ class TaskModels(LinkedModules):
         module: nn.Module | Mapping[Any, nn.Module],
         *,
         mesh: DeviceMesh | None = None,
-    ) -> TaskModels:
+    ) -> Self:
         """Read what :meth:`save` wrote, without unpickling.
 
         Only the architecture of `module` matters; `mesh` may differ from that of the saved models.
@@ -341,11 +304,9 @@ class TaskModels(LinkedModules):
         if mesh is not None:  # other ranks hold the rest
             tensors = {name: tensors[name] for name in state if name in tensors}
         try:
-            for name, value in state.items():
-                if name in tensors and tensors[name].dtype != value.dtype:
-                    raise ValueError(
-                        f"{name!r} is {tensors[name].dtype} in the file and {value.dtype} here."
-                    )
+            for name, value in tensors.items():
+                if name in state and value.dtype != (here := state[name].dtype):
+                    raise ValueError(f"{name!r} is {value.dtype} in the file and {here} here.")
             models.load_state_dict(tensors)
         except (RuntimeError, ValueError) as error:
             raise ValueError(
@@ -356,41 +317,35 @@ class TaskModels(LinkedModules):
 
     def get_extra_state(self) -> torch.Tensor:
         """Labels and pulls, as bytes of JSON in a tensor, for ``state_dict``."""
-        return encode_state(self.tasks, self._pulls)
+        content = {
+            "tasks": encode_label(self.tasks),
+            "pulls": {block: pull.tolist() for block, pull in self._pulls.items()},
+        }
+        return torch.tensor(list(json.dumps(content).encode()), dtype=torch.uint8)
 
     def set_extra_state(self, encoded: torch.Tensor) -> None:
         """Take the pulls from a ``state_dict`` of the same tasks."""
-        self._forget_size()
-        self._pulls = decode_state(encoded, self.tasks, [block.name for block in self.blocks])
+        content = json.loads(bytes(encoded.tolist()))
+        stored, expected = content["tasks"], encode_label(self.tasks)
+        if stored != expected:
+            raise ValueError(
+                f"The state belongs to the tasks {stored}; these models have {expected}. "
+                "Build TaskModels with the same tasks in the same order."
+            )
+        self._forget()
+        self._pulls = {name: np.asarray(pull, float) for name, pull in content["pulls"].items()}
 
     def extra_repr(self) -> str:
         """Tasks and tethers in one line."""
         tethers = ", ".join(f"{block.name}: {block.tether}" for block in self.blocks)
         return f"tasks={list(self.tasks)}, {tethers}, center_weight={self.center_weight}"
 
-    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
-        super()._apply(fn, recurse)
-        self._forget_size()
-        return self
+    def _forget(self) -> None:
+        super()._forget()
+        self._members, self._resolution_warned = FlatMembers(self), False
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_members": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self._forget_size()
-
-    def _forget_size(self) -> None:
-        """Measure the norms again, and whether the dtype resolves the radii."""
-        self._members = FlatMembers(self)
-        self._resolution_warned = False
-
-
-def _without_autocast(device: str) -> AbstractContextManager[Any]:
-    """Compute products in the dtype of the parameters, where autocast would round them."""
-    if torch.is_autocast_enabled(device):
-        return torch.autocast(device, enabled=False)
-    return nullcontext()
 
 
 def _check_labels(tasks: Iterable[Hashable] | None, module: Any) -> tuple[Hashable, ...]:

@@ -1,7 +1,5 @@
 """Train the models of all tasks together."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -63,10 +61,8 @@ def fit(
         ``loss(output, target)``, a scalar; usually a mean over rows.
     optimizer : Optimizer or callable
         An optimizer of ``models.parameters()``, or a function of parameters that returns one.
-    epochs : int
-        Number of epochs.
-    batch_size : int or None, default=32
-        Rows of each task in a step; None takes all rows of all tasks.
+    epochs, batch_size : int, int or None, default=32
+        Number of epochs; rows of each task in a step, or None for all rows of all tasks.
     sampling : {"cycle", "proportional"}, default="cycle"
         "cycle": an epoch passes once over the rows of the largest task, in whole batches, and
         smaller tasks start over in a new order. "proportional": an epoch uses each row once; a step
@@ -74,9 +70,8 @@ def fit(
     project_every : int, default=1
         Number of steps between projections; there is always one at the end of an epoch.
     pooled_epochs : int or dict from block to int, default=0
-        Number of epochs at the beginning in which ε is 0, whatever the tethers: the tasks part
-        from a pooled model, and have the rest of the epochs for it. A dict does so for the blocks
-        that it names; what is in no block always belongs to its task alone.
+        Number of epochs at the beginning in which ε is 0, whatever the tethers, in all blocks or in
+        those of a dict; then the tasks part. What is in no block always belongs to its task alone.
     scheduler : scheduler or callable, optional
         A scheduler of the optimizer, or a function of it that returns one. It advances after each
         epoch; ``ReduceLROnPlateau`` gets the validation score, or else the loss.
@@ -86,46 +81,43 @@ def fit(
         Validation score, a function of a task's outputs and targets; higher is better. By default
         the loss, for which lower is better.
     patience : int, optional
-        Stop when the mean validation score has not improved for this many epochs. However training
-        ends, the parameters of the best epoch are kept.
+        Stop when the mean validation score has not improved for this many epochs, and keep the
+        parameters of the best epoch, however training ends.
     augment : callable, optional
-        ``augment(x, generator) -> x`` transforms the inputs of training batches; it should draw
-        random numbers from the generator, so that runs are reproducible.
+        ``augment(x, generator) -> x`` transforms the inputs of training batches, with random
+        numbers from the generator, so that runs are reproducible.
     callbacks : sequence of callable, optional
         Called with an :class:`EpochRecord` after each epoch; returning True stops training.
     engine : {"auto", "loop", "threads", "vmap"}, default="auto"
         How gradients are computed: one task after another; in a thread per task; or in one
-        vectorised pass over all tasks, which needs the same architecture, batches of the same shape
-        and no buffers that change, such as those of BatchNorm. All agree up to rounding, and up to
-        dropout with "vmap". "auto" uses "vmap" for at least 4 tasks whose models consist of torch's
-        linear layers, with a torch loss and tensors as data; "threads" for models with convolutions
-        on a CPU where torch has more than one thread; and "loop" otherwise.
+        vectorised pass, which needs the same architecture, batches of the same shape and no buffers
+        that change. All agree up to rounding, and up to dropout with "vmap". "auto" uses "vmap" for
+        at least 4 tasks whose models consist of torch's linear layers, with a torch loss and
+        tensors as data; "threads" for convolutions on a CPU where torch has more than one thread.
     seed : int, default=0
         Determines, with the task's label and the step, the order of rows, augmentation and dropout:
         with ε = ∞, tasks train exactly as they would alone (except for dropout with "vmap").
     checkpoint : path, optional
         File to which training is saved after every epoch, and from which it resumes, with the
         result of an uninterrupted run (bit for bit on the CPU with "loop"). Pass the same arguments
-        again, possibly with more epochs; all but functions are compared with the file. With a mesh
-        it is a folder, for any number of ranks.
+        again, possibly with more epochs. With a mesh it is a folder, for any number of ranks.
     checkpoint_every : int, optional
-        Also save after every multiple of this number of steps.
+        Steps after which to save, too.
 
     Returns
     -------
     History
-        Tables of the epochs: ``history.epochs`` and ``history.tasks``.
+        Tables of the epochs.
 
     Raises
     ------
     ValueError
         If the checkpoint is damaged or belongs to another run, or if the loss or the parameters of
-        a task become NaN or infinite; the other tasks are not affected.
+        a task become NaN or infinite.
 
     Notes
     -----
-    Springs and tensions are scaled by the optimizer's learning rate times the number of steps since
-    the last projection.
+    Springs and tensions are scaled by the learning rate times the steps since the last projection.
 
     Examples
     --------
@@ -172,7 +164,7 @@ def fit(
     return run.history
 
 
-def _resume(path: Any, every: int | None, run: Run, epochs: int) -> Checkpoint | None:
+def _resume(path: Any, every: int | None, run: "Run", epochs: int) -> Checkpoint | None:
     if every is not None:
         check_counts(checkpoint_every=every)
     if path is None:
@@ -202,12 +194,10 @@ def _by_block(pooled_epochs: int | Mapping[str, int], models: TaskModels) -> dic
 def _sources(data: Mapping[Any, Any], models: TaskModels) -> dict[Hashable, Source]:
     sources = as_sources(data)
     missing = set(models.local_tasks) - set(sources)
-    odd = sorted(map(repr, missing | (set(sources) - set(models.tasks))))
-    if odd:
+    if odd := sorted(map(repr, missing | (set(sources) - set(models.tasks)))):
         raise ValueError(
             f"`data` must have exactly the tasks of the models; {', '.join(odd)} is in only one of "
-            "them. The models have the tasks "
-            f"{', '.join(map(repr, models.tasks))}."
+            f"them. The models have the tasks {', '.join(map(repr, models.tasks))}."
         )
     return {task: sources[task] for task in models.local_tasks}
 
@@ -268,7 +258,8 @@ class Run:
                 "`loss` must return one number per batch; got shape "
                 f"{values.shape[1:]}. Use one that averages, such as reduction='mean'."
             )
-        rows, values = self._of_all_ranks(rows, values)
+        if self.models.ranks.mesh is not None:
+            rows, values = self._of_all_ranks(rows, values)
         if not np.isfinite(values).all():
             self._refuse(rows, values)
         self.sums[rows] += values
@@ -277,8 +268,6 @@ class Run:
     def _of_all_ranks(self, rows: list[int], values: Array) -> tuple[list[int], Array]:
         """Positions and losses of all tasks that took part in a step, given the local ones."""
         ranks = self.models.ranks
-        if ranks.mesh is None:
-            return rows, values
         table = np.zeros((len(self.models.local_tasks), 2))
         table[rows] = np.stack([np.ones(len(rows)), values], axis=1)
         table = ranks.gather(ranks.sum(table, "data") / ranks.copies)
@@ -286,11 +275,8 @@ class Run:
         return took_part.tolist(), table[took_part, 1]
 
     def _refuse(self, rows: list[int], values: Array) -> None:
-        bad = [
-            f"task {self.models.tasks[row]!r} is {value}"
-            for row, value in zip(rows, values, strict=True)
-            if not np.isfinite(value)
-        ]
+        pairs = zip((self.models.tasks[row] for row in rows), values, strict=True)
+        bad = [f"task {task!r} is {value}" for task, value in pairs if not np.isfinite(value)]
         raise ValueError(
             f"A loss must be finite; that of {', that of '.join(bad)} in step {self.step + 1}. "
             "The models are as they were before this step. Lower the learning rate, and check the "
@@ -339,17 +325,15 @@ class Run:
 
 
 def make_optimizer(source: Any, models: TaskModels) -> Optimizer:
-    """Return the given optimizer, or the one that a function returns for the parameters."""
+    """Return the given optimizer, or that of a function of the parameters."""
     optimizer = source(models.parameters()) if callable(source) else source
     if not isinstance(optimizer, Optimizer):
         raise ValueError(
             "`optimizer` must be a torch optimizer, or a function of parameters that returns one; "
             f"got {type(source).__name__}. Use lambda p: torch.optim.SGD(p, lr=0.1)."
         )
-    expected = {id(parameter) for parameter in models.parameters()}
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    foreign = sum(id(parameter) not in expected for parameter in parameters)
-    if foreign:
+    if foreign := len(set(parameters) - set(models.parameters())):
         raise ValueError(
             f"The optimizer must hold only parameters of the models; {foreign} of its "
             f"{len(parameters)} are not. Build it with `models.parameters()`."
@@ -375,8 +359,7 @@ def step_size(models: TaskModels, optimizer: Optimizer) -> float | None:
     rates = {float(group["lr"]) for group in optimizer.param_groups}
     if len(rates) > 1:
         raise ValueError(
-            "Springs and tensions scale with the step, and need one learning rate for "
-            f"all parameters; got {sorted(rates)}. Use one group of parameters, or a bound alone: "
-            "epsilon=..."
+            "Springs and tensions scale with the step, and need one learning rate; got "
+            f"{sorted(rates)}. Use one group of parameters, or a bound alone: epsilon=..."
         )
     return rates.pop()

@@ -1,7 +1,5 @@
 """All tasks in one pass, stacked along a new axis, and one step of the optimizer for all."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -46,11 +44,6 @@ def refuse_unlike(models: TaskModels) -> None:
                 )
 
 
-def is_of_torch(loss: Any) -> bool:
-    """Whether a loss is one of torch's, all of which vmap supports."""
-    return (getattr(loss, "__module__", None) or "").startswith("torch.nn.")
-
-
 def is_layered(module: nn.Module) -> bool:
     """Whether a module consists of torch's linear layers, activations and dropout only."""
     return all(
@@ -83,6 +76,7 @@ class VmapEngine:
         names = [name for name, _ in models.center.named_parameters(remove_duplicate=False)]
         self._tied = len(names) > len(dict(models.center.named_parameters()))  # finding out is slow
         self._rows: list[Tensors] = [dict(one.named_parameters()) for one in models.per_task]
+        self._names: list[str] = []  # of the parameters that are passed in a step
         tethered = {slot.name for flat in models.flats for slot in flat.slots}
         self._apart = [
             name
@@ -104,8 +98,9 @@ class VmapEngine:
         parameters = self._flat.parameters if self._flat else self._parameters()
         leaves = {name: one for name, one in parameters.items() if one.requires_grad}
         seed_torch(self.device, self._feed.dropout_seed(0, step))
+        self._names = list(parameters)  # vmap takes longer to unpack a dict
         try:
-            losses = self.losses(parameters, x, y)
+            losses = self.losses(x, y, *parameters.values())
             gradients = torch.autograd.grad(losses.sum(), list(leaves.values()), allow_unused=True)
         except Exception as error:
             error.add_note("This happened with engine='vmap'; engine='loop' takes any model.")
@@ -124,15 +119,13 @@ class VmapEngine:
         if self._flat is not None:
             self._flat.scatter()
 
-    def _loss_of_one(self, parameters: Tensors, x: Any, y: Any) -> torch.Tensor:
-        module = self.models.per_task[0]
-        return self.loss(functional_call(module, parameters, (x,), tie_weights=self._tied), y)
+    def _loss_of_one(self, x: Any, y: Any, *tensors: torch.Tensor) -> torch.Tensor:
+        parameters = dict(zip(self._names, tensors, strict=True))
+        output = functional_call(self.models.per_task[0], parameters, (x,), tie_weights=self._tied)
+        return self.loss(output, y)
 
     def _parameters(self) -> Tensors:
-        """Parameters of all tasks, stacked: views of the flat buffers, and copies of others.
-
-        The module has what all tasks share.
-        """
+        """Parameters of all tasks, stacked: views of the flat buffers, and copies of others."""
         parameters = {name: torch.stack([row[name] for row in self._rows]) for name in self._apart}
         for flat in self.models.flats:
             parameters |= flat.stacked(flat.tasks)
@@ -236,4 +229,4 @@ def _part(value: Any, leaf: nn.Parameter, row: int, slot: Any) -> Any:
         return value
     if value.shape != leaf.shape:
         return value.clone()
-    return value[row, slot.start : slot.stop].view(slot.shape)
+    return value[row, slot.columns].view(slot.shape)

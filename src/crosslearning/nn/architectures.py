@@ -1,11 +1,8 @@
-"""Simple networks for images and vectors.
+"""Simple networks, of parts whose names are prefixes for tethers.
 
-All are sequences of named parts, so that tethers can be given by prefix: ``features``, ``pool`` and
-``classifier`` for images of shape (n, in_channels, height, width), ``layers`` and
-``head`` for vectors of shape (n, in_features), or inputs that flatten to it.
+They are ``features``, ``pool`` and ``classifier`` for images of shape (n, in_channels, height,
+width), ``layers`` and ``head`` for inputs that flatten to shape (n, in_features).
 """
-
-from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence

@@ -1,9 +1,4 @@
-"""Callbacks for training loops of others: they project after each step of the optimizer.
-
-`lightning` and `transformers` need the library of their name, which is imported with them.
-"""
-
-from __future__ import annotations
+"""Callbacks for training loops of others: they project after each step of the optimizer."""
 
 from torch import nn
 from torch.optim import Optimizer

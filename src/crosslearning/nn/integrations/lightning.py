@@ -1,7 +1,5 @@
 """A callback for Lightning's Trainer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 try:
@@ -17,13 +15,11 @@ __all__ = ["Project"]
 class Project(Callback):
     """Projects the :class:`~crosslearning.nn.TaskModels` inside a LightningModule after each step.
 
-    With accumulated gradients it waits for the step of the optimizer. Pass it to the trainer:
-    ``Trainer(callbacks=[Project()])``. It works with automatic optimization and one optimizer.
+    Pass it to the trainer: ``Trainer(callbacks=[Project()])``. It works with accumulated gradients,
+    automatic optimization and one optimizer.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._step = 0
+    _step = 0
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Begin at the current step, which is not 0 in a run that resumes."""

@@ -1,7 +1,5 @@
 """A callback for the Trainer of Hugging Face's transformers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from transformers import TrainerCallback
