@@ -81,13 +81,20 @@ class Center:
         p = len(precision)
         if np.isinf(precision).any():
             return cls(np.zeros(p), np.zeros((p, p)), 0.0, 0)
-        information = total[:p, :p] + np.diag(precision)
-        values, vectors = np.linalg.eigh(information)
+        information, flat = total[:p, :p] + np.diag(precision), precision == 0
+        # Scaled, so that a narrow prior of one column does not make another look undetermined; flat
+        # columns alike, so that their undetermined directions stay the same.
+        unit = np.diagonal(information).copy()
+        unit[flat] = flat_unit = unit[flat].max(initial=0.0) or 1.0
+        values, vectors = np.linalg.eigh(information / np.sqrt(np.outer(unit, unit)))
         determined = values > p * np.finfo(np.float64).eps * values[-1]
         inverse = np.divide(1.0, values, out=np.zeros(p), where=determined)
+        vectors /= np.sqrt(unit)[:, None]
         covariance = (vectors * inverse) @ vectors.T
-        n_flat = int(np.count_nonzero(precision == 0) - np.count_nonzero(~determined))
-        log_det = float(np.log(values[determined]).sum())
+        n_undetermined = int(np.count_nonzero(~determined))
+        log_det = np.log(values[determined]).sum() + np.log(unit).sum()
+        log_det = float(log_det - n_undetermined * np.log(flat_unit))
+        n_flat = int(np.count_nonzero(flat)) - n_undetermined
         return cls(covariance @ total[:p, p], covariance, log_det, n_flat)
 
 

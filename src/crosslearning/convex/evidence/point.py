@@ -105,8 +105,7 @@ class EvidencePoint:
     def slope_of_ratio(self) -> Array:
         """Derivative by each t; 0 for parameters that have none."""
         h, beta = self._prior, self.center.beta
-        squares = beta**2 / self.noise + np.diagonal(self.center.covariance)
-        slope = 0.5 * (squares * h - 1.0) * h
+        slope = 0.5 * ((beta * h) ** 2 / self.noise - np.diagonal(self._about_prior))
         if self.response is not None:
             slope = slope - self.response[1] * beta * h**2
         return np.asarray(slope)
@@ -114,8 +113,7 @@ class EvidencePoint:
     @cached_property
     def expected_parts(self) -> tuple[Array, Array]:
         """Twice the expected curvature with the noise as it is, and what it shares with log σ²."""
-        p, h = len(self.coef), self._prior
-        prior = np.diag(h) - self.center.covariance * np.outer(h, h)
+        p, prior = len(self.coef), self._about_prior
         size = (len(self.sums) + 1) * p
         K = np.zeros((size, size))
         for level, sums in enumerate(self.sums):
@@ -174,6 +172,14 @@ class EvidencePoint:
     def _prior(self) -> Array:
         """1 / t of coefficients, else 0."""
         return np.where(self.coef, self.marginal.precision, 0.0)
+
+    @property
+    def _about_prior(self) -> Array:
+        """H - H C H for H = diag(1 / t); on the diagonal H C W, which does not cancel."""
+        h, C, W = self._prior, self.center.covariance, self.marginal.total[:-1, :-1]
+        information = -C * np.outer(h, h)
+        np.fill_diagonal(information, h * np.sum(C * W, axis=1))
+        return np.asarray(information)
 
     def _with_best_noise(self, K: Array, k: Array) -> Array:
         return np.asarray(0.5 * (K - np.outer(k, k) / self.n_noise))
