@@ -5,8 +5,6 @@ parameters. Its target has a mean and a standard deviation, or its classes have 
 are averages over these scores. Intervals follow from these, or from errors of held-out rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -196,7 +194,7 @@ class Residuals:
     @classmethod
     def of(
         cls, y: Array, means: Array, sds: Array, n_groups: int, *, symmetric: bool = False
-    ) -> Residuals:
+    ) -> "Residuals":
         """Group rows by their predictions; `symmetric` errors count with both signs."""
         resolved = np.finfo(np.float64).eps * np.abs(y).max() + np.finfo(np.float64).tiny
         errors = (y - means) / np.maximum(sds, resolved)

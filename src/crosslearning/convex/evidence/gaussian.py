@@ -10,8 +10,6 @@ drawn from a gamma distribution. Parameters and precisions take turns (variation
 never lowers a bound of the evidence.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -46,7 +44,7 @@ class GaussianData:
     @classmethod
     def of(
         cls, moments: Moments, groups: Hierarchy | None = None, *, flat_center: bool = False
-    ) -> GaussianData:
+    ) -> "GaussianData":
         """Find the columns; the centre of intercepts is always flat."""
         flat = np.full(moments.n_columns, flat_center)
         flat[moments.n_columns - moments.intercept :] = True

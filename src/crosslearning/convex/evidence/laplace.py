@@ -10,8 +10,6 @@ posterior (variational inference). Averaged predictions of the rows of the fit t
 targets, but for the prior.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast

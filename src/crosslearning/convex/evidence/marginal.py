@@ -7,8 +7,6 @@ level out of products Z leaves the information W about the parents, and sums of 
 a parent are its Z.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -76,7 +74,7 @@ class Center:
     n_flat: int  # directions that the rows alone determine
 
     @classmethod
-    def of(cls, total: Array, precision: Array) -> Center:
+    def of(cls, total: Array, precision: Array) -> "Center":
         """Combine tasks and prior; if precisions are infinite, all are, and the centre is 0."""
         p = len(precision)
         if np.isinf(precision).any():
@@ -233,7 +231,7 @@ class Hierarchy:
     parents: tuple[Indices, ...]
 
     @classmethod
-    def flat(cls, n_tasks: int) -> Hierarchy:
+    def flat(cls, n_tasks: int) -> "Hierarchy":
         return cls((np.zeros(n_tasks, dtype=np.intp),))
 
     @property

@@ -1,7 +1,5 @@
 """Laplace's approximation of the evidence of a generalised linear model at given variances."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple, Self, cast
@@ -55,8 +53,8 @@ class LaplaceData:
         return cls(rows, intercept, groups or Hierarchy.flat(rows.n_tasks), dispersion)
 
     def search(
-        self, options: SearchOptions, start: Optimum[LaplacePoint] | None = None
-    ) -> Search[LaplacePoint]:
+        self, options: SearchOptions, start: "Optimum[LaplacePoint] | None" = None
+    ) -> "Search[LaplacePoint]":
         rows, at_zero = self.rows, self.rows.at_zero
         return Search(
             self.at,
@@ -70,7 +68,7 @@ class LaplaceData:
             free=_FREE_SCORE if rows.family.link == "logit" else FREE,
         )
 
-    def at(self, root: Array, ratio: Array | float) -> LaplacePoint:
+    def at(self, root: Array, ratio: Array | float) -> "LaplacePoint":
         """Evaluate at Σ = root rootᵀ and τ² = ratio, for all parameters or for each."""
         precision = np.where(self.intercept, 1.0 / _INTERCEPT_VARIANCE, np.divide(1.0, ratio))
         mode, marginal = self.climb(root, precision)
@@ -102,7 +100,7 @@ class LaplaceData:
         self.dispersion = self.pearson(np.zeros((self.rows.n_tasks, self.rows.n_parameters)), 0.0)
         self.least = _LEAST_SHARE * self.dispersion
 
-    def settled(self, optimum: Optimum[LaplacePoint], ratio: Array) -> bool:
+    def settled(self, optimum: "Optimum[LaplacePoint]", ratio: Array) -> bool:
         """Learn dispersion and, by evidence, shape; return whether both hardly change."""
         before, rows, last = self.dispersion, cast("GLMRows", self.rows), self.last
         self.dispersion = self.pearson(optimum.point.thetas, optimum.point.n_effective)

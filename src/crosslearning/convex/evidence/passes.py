@@ -5,8 +5,6 @@ pass a quadratic model stands for the rows, as in iteratively reweighted least s
 are searched for on it, and its optimum is where the next pass looks.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

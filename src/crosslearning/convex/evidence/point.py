@@ -1,7 +1,5 @@
 """A model evaluated at variances: log evidence, slopes and curvatures."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The result of maximising the evidence: variances, how well they are determined, and posterior."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -58,7 +56,7 @@ class VarianceLaw:
     df: Array
 
     @classmethod
-    def of(cls, best: Structured[EvidencePoint], sizes: Array) -> VarianceLaw:
+    def of(cls, best: "Structured[EvidencePoint]", sizes: Array) -> "VarianceLaw":
         """Take the maximum of the evidence; `sizes` are the numbers of units of each level."""
         group, unit = best.group[:-1].ravel(), best.point.noise
         n = int(group.max()) + 1
@@ -122,7 +120,7 @@ class Posterior(NamedTuple):
     gains: list[Array]  # I - V A: times its parent's covariance, that of a unit with its parent
 
     @classmethod
-    def of(cls, marginal: Marginal, noise: float = 1.0) -> Posterior:
+    def of(cls, marginal: Marginal, noise: float = 1.0) -> "Posterior":
         center, units = marginal.center, [marginal.task_posteriors, *marginal.group_posteriors[:-1]]
         return cls(
             center.beta,
@@ -132,7 +130,7 @@ class Posterior(NamedTuple):
             [gains for _, gains in units],
         )
 
-    def shifted(self, by: Array) -> Posterior:
+    def shifted(self, by: Array) -> "Posterior":
         return self._replace(center=self.center + by, means=[means + by for means in self.means])
 
 
@@ -171,5 +169,5 @@ class EvidenceFit:
         posterior = Posterior.of(self.marginal, self.unit)
         return posterior._replace(center=self.center, means=self.means)
 
-    def shifted(self, by: Array) -> EvidenceFit:
+    def shifted(self, by: Array) -> "EvidenceFit":
         return replace(self, center=self.center + by, means=[means + by for means in self.means])

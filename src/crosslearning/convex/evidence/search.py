@@ -1,7 +1,5 @@
 """Variances at the maximum of the evidence: of a structure, and the structure itself."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -37,6 +35,59 @@ class SearchOptions(NamedTuple):
     blocks: Indices | None = None
     tol: float = 1e-6
     max_iter: int = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Structured(Generic[Point]):
+    """The log evidence as a function of some variances."""
+
+    variances: Array  # of groups of parameters, level by level, then variances t of the centre
+    fixed: Flags  # which of these may not move
+    group: Indices  # as in `EvidencePoint`
+    at: Callable[[Array, Array], Point]  # model at roots of all S in a row and t of each parameter
+
+    @cached_property
+    def point(self) -> Point:
+        each = self.variances[self.group]
+        return self.at(np.sqrt(each[:-1]).ravel(), each[-1])
+
+    @property
+    def value(self) -> float:
+        """The log evidence; minus infinity where rows leave no noise and S grows without end."""
+        try:
+            return self.point.value
+        except np.linalg.LinAlgError:
+            return -np.inf
+
+    @cached_property
+    def slope(self) -> Array:
+        slopes = map(np.diagonal, self.point.slopes)
+        each = np.concatenate([*slopes, self.point.slope_of_ratio])
+        slope = np.bincount(self.group.ravel(), each, len(self.variances))
+        return np.where(self.fixed, 0.0, slope)
+
+    @cached_property
+    def unit(self) -> Array:
+        """Inverse of the distance by which a variance has to move to matter."""
+        curvature = self._fixed(0.5 * grouped(self.point.expected_parts[0], self.group))
+        return np.sqrt(np.maximum(np.diagonal(curvature), np.finfo(np.float64).tiny))
+
+    @cached_property
+    def expected(self) -> Array:
+        return self._fixed(self.point.expected(self.group) + self._between)
+
+    @cached_property
+    def observed(self) -> Array:
+        """Observed curvature, which need not be positive."""
+        return self._fixed(self.point.observed(self.group) - self._between)
+
+    @cached_property
+    def _between(self) -> Array:
+        return self.point.between(self.group)
+
+    def _fixed(self, curvature: Array) -> Array:
+        fixed = self.fixed[:, None] | self.fixed
+        return np.where(fixed, np.diag(self.fixed.astype(np.float64)), curvature)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -243,59 +294,6 @@ def groups(structure: str, columns: Indices, blocks: Indices, *, intercept: bool
     block = blocks[columns]
     level = (columns == columns.max()) & intercept & (columns.max() > 0)
     return np.unique(np.where(level, block.max() + 1, block), return_inverse=True)[1]
-
-
-@dataclass(frozen=True, eq=False)
-class Structured(Generic[Point]):
-    """The log evidence as a function of some variances."""
-
-    variances: Array  # of groups of parameters, level by level, then variances t of the centre
-    fixed: Flags  # which of these may not move
-    group: Indices  # as in `EvidencePoint`
-    at: Callable[[Array, Array], Point]  # model at roots of all S in a row and t of each parameter
-
-    @cached_property
-    def point(self) -> Point:
-        each = self.variances[self.group]
-        return self.at(np.sqrt(each[:-1]).ravel(), each[-1])
-
-    @property
-    def value(self) -> float:
-        """The log evidence; minus infinity where rows leave no noise and S grows without end."""
-        try:
-            return self.point.value
-        except np.linalg.LinAlgError:
-            return -np.inf
-
-    @cached_property
-    def slope(self) -> Array:
-        slopes = map(np.diagonal, self.point.slopes)
-        each = np.concatenate([*slopes, self.point.slope_of_ratio])
-        slope = np.bincount(self.group.ravel(), each, len(self.variances))
-        return np.where(self.fixed, 0.0, slope)
-
-    @cached_property
-    def unit(self) -> Array:
-        """Inverse of the distance by which a variance has to move to matter."""
-        curvature = self._fixed(0.5 * grouped(self.point.expected_parts[0], self.group))
-        return np.sqrt(np.maximum(np.diagonal(curvature), np.finfo(np.float64).tiny))
-
-    @cached_property
-    def expected(self) -> Array:
-        return self._fixed(self.point.expected(self.group) + self._between)
-
-    @cached_property
-    def observed(self) -> Array:
-        """Observed curvature, which need not be positive."""
-        return self._fixed(self.point.observed(self.group) - self._between)
-
-    @cached_property
-    def _between(self) -> Array:
-        return self.point.between(self.group)
-
-    def _fixed(self, curvature: Array) -> Array:
-        fixed = self.fixed[:, None] | self.fixed
-        return np.where(fixed, np.diag(self.fixed.astype(np.float64)), curvature)
 
 
 def maximise(

@@ -1,7 +1,5 @@
 """Base of the distributions of a target given its linear scores."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
@@ -75,12 +73,12 @@ class Family(ABC):
         return y >= 0
 
     @property
-    def typical(self) -> Family:
+    def typical(self) -> "Family":
         """A family whose curvature at scores of 0 is typical of this one's near the targets."""
         return self
 
     @property
-    def wider(self) -> Family | None:
+    def wider(self) -> "Family | None":
         """A family with a similar mode that is easier to find, if this one's is hard to find."""
         return None
 

@@ -1,7 +1,5 @@
 """Two or more classes: logit and softmax, and a cumulative logit for those that have an order."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache

@@ -1,7 +1,5 @@
 """Real targets: with Gaussian noise, with outliers, and their quantiles."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

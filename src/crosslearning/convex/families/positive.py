@@ -1,7 +1,5 @@
 """Targets of at least 0, log link: counts and amounts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self

@@ -6,8 +6,6 @@ smooth problem find out which bounds hold; from there on Newton steps in tasks, 
 together converge at once.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -48,7 +46,7 @@ class SmoothProblem:
     def law(self) -> BlockTethers:
         return self.coupling.scaled(self.sigma[:, 0])
 
-    def at(self, thetas: Array, center: Array, loss_gradient: Array | None = None) -> SmoothPoint:
+    def at(self, thetas: Array, center: Array, loss_gradient: Array | None = None) -> "SmoothPoint":
         """Evaluate; the gradient of the loss only if it is not known."""
         hold = self.law.hold(thetas - center + self.forces / self.sigma)
         if loss_gradient is None:
@@ -102,7 +100,7 @@ class SmoothPoint:
         net = np.abs(self._net(self.problem.forces)).max()
         return max(float(unbalanced), float(net), self.force_change)
 
-    def with_problem(self, **changes: Any) -> SmoothPoint:
+    def with_problem(self, **changes: Any) -> "SmoothPoint":
         """Return the same place in a problem with other forces or another strength."""
         problem = replace(self.problem, **changes)
         return problem.at(self.thetas, self.center, self.loss_gradient)

@@ -9,8 +9,6 @@ where δ_i is 0 in directions that have no variance. At ε = ∞ that is the mod
 groups within groups, offsets are those of units from their parents, and each level has its bound.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 

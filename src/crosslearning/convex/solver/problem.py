@@ -1,7 +1,5 @@
 """The convex problem: its solution, its exact limits, and undetermined parameters."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -46,13 +44,13 @@ class ConvexProblem:
     tol: float = 1e-10  # relative residual to aim for
     max_iter: int = 2000
 
-    def with_ridge(self, alpha: float) -> ConvexProblem:
+    def with_ridge(self, alpha: float) -> "ConvexProblem":
         """Add a ridge term on the coefficients, divided among the tasks."""
         ridge = np.tile(alpha * self.shares[:, None], self.loss.shape[1])
         ridge[:, self.intercept] = 0.0
         return replace(self, loss=self.loss.with_ridge(ridge))
 
-    def in_variables(self, matrix: Array | None) -> ConvexProblem:
+    def in_variables(self, matrix: Array | None) -> "ConvexProblem":
         """Return the problem in u, where parameters are matrix u; the same if there is none."""
         return self if matrix is None else replace(self, loss=self.loss.in_variables(matrix))
 

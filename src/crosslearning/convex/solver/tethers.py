@@ -1,7 +1,5 @@
 """The coupling of tasks and centre: a tether per block of parameters, and metrics."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +21,7 @@ class BlockTethers:
     blocks: tuple[slice, ...]
     tethers: tuple[Tether, ...]
 
-    def scaled(self, strength: Array) -> BlockTethers:
+    def scaled(self, strength: Array) -> "BlockTethers":
         """Divide springs and tensions by a strength per task; bounds stay what they are."""
         if all(tether.is_ball for tether in self.tethers):
             return self
@@ -50,7 +48,7 @@ class BlockTethers:
         pairs = zip(self.tethers, self.distances(offsets), strict=True)
         return float(sum(np.sum(t.tension * d + 0.5 * t.stiffness * d**2) for t, d in pairs))
 
-    def hold(self, offsets: Array) -> Hold:
+    def hold(self, offsets: Array) -> "Hold":
         """Envelope of the coupling at offsets that want to be there, and its derivatives."""
         value = np.zeros(len(offsets))
         moves = np.empty_like(offsets)
@@ -112,7 +110,7 @@ class Metric:
     n_free: int  # columns before those that span the directions in which it is 0
 
     @classmethod
-    def of(cls, covariance: Array) -> Metric:
+    def of(cls, covariance: Array) -> "Metric":
         """Eigenvectors, times standard deviations where those are not 0."""
         variances = np.diagonal(covariance)
         if np.array_equal(covariance, np.diag(variances)):

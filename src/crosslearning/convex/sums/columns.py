@@ -1,7 +1,5 @@
 """From features to the columns of a model: scaled ones, and curves of them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +15,7 @@ class Scaling:
     scale: Array
 
     @classmethod
-    def of(cls, X: Array, weights: Array, *, center: bool, scale: bool) -> Scaling:
+    def of(cls, X: Array, weights: Array, *, center: bool, scale: bool) -> "Scaling":
         """Weighted mean and standard deviation of each column; constant columns keep scale 1."""
         total, counted = weights.sum(), X[weights > 0]
         mean = weights @ X / total

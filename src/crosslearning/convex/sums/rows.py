@@ -1,7 +1,5 @@
 """Rows of a generalised linear model, and sums of products over the rows of each task."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -55,7 +53,7 @@ class Moments:
         """Number of columns, the intercept's among them."""
         return int(self.products.shape[1] - 1)
 
-    def take(self, tasks: Indices | slice) -> Moments:
+    def take(self, tasks: Indices | slice) -> "Moments":
         parts = {name: getattr(self, name)[tasks] for name in ("products", "counts", "log_weights")}
         return replace(self, **parts)
 
@@ -157,13 +155,13 @@ class GLMRows:
             for tasks, rows, inside in buckets(self.tasks, self.n_tasks)
         ]
 
-    def with_family(self, family: Family) -> GLMRows:
+    def with_family(self, family: Family) -> "GLMRows":
         """Return the rows with another family, and with what does not depend on it."""
         other = replace(self, family=family)
         vars(other)["padded"] = self.padded
         return other
 
-    def around_pooled(self) -> tuple[GLMRows, Array]:
+    def around_pooled(self) -> "tuple[GLMRows, Array]":
         """Measure intercepts from the pooled scores: the rows, and what to add to parameters."""
         family = self.family.begun(self.y, self.weights)
         rest = self.y - self.offset[:, 0] if family.link == "identity" else self.y

@@ -1,7 +1,5 @@
 """Checked rows with their tasks, and squared errors of many models on the same rows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -26,7 +24,7 @@ class TaskTable:
     tasks: NDArray[np.int64]
     n_tasks: int
 
-    def take(self, rows: Indices) -> TaskTable:
+    def take(self, rows: Indices) -> "TaskTable":
         return TaskTable(
             self.X[rows], self.y[rows], self.weights[rows], self.tasks[rows], self.n_tasks
         )
@@ -73,7 +71,7 @@ class SquaredError:
     models: Indices  # which model speaks for each task
 
     @classmethod
-    def of(cls, data: Data, models: Indices) -> SquaredError:
+    def of(cls, data: Data, models: Indices) -> "SquaredError":
         """Sum rows that are not summed yet."""
         sums = data if isinstance(data, Statistics) else data.sums
         return cls(sums.total().cells[:, 0], models)
