@@ -3,11 +3,9 @@
 The model is that of `gaussian`, with y drawn from a family given the scores o + xᵀθ_i, where o is
 an offset. The parameters are integrated out by a Gaussian approximation at their mode.
 
-A Gaussian around the mode is far too wide where classes can nearly be separated: much of it lies
-where the targets are impossible. Of classes and counts, slopes and curvatures are therefore
-averaged over the Gaussian itself, so that it has the smallest Kullback-Leibler divergence from the
-posterior (variational inference). Averaged predictions of the rows of the fit then add up to the
-targets, but for the prior.
+That is far too wide where classes can nearly be separated. Of classes and counts, slopes and
+curvatures are therefore averaged over the Gaussian itself, so that it has the smallest
+Kullback-Leibler divergence from the posterior (variational inference).
 """
 
 from collections.abc import Callable
@@ -35,12 +33,10 @@ _AVERAGING_ROUNDS, _CLOSE = 10, 0.01  # and the last step, in standard deviation
 def laplace_fit(rows: GLMRows, *, groups: Hierarchy | None = None, **options: Any) -> EvidenceFit:
     """Fit a hierarchical generalised linear model; options are those of :func:`evidence_fit`.
 
-    `Gaussian` is exact, `Student` a variational approximation. The centre of intercepts has a wide
-    prior. Row weights are precisions, or counts if the family has no dispersion; a dispersion is
-    estimated by Pearson's statistic with the effective number of parameters.
-
-    An evaluation of the evidence takes a few Newton steps, each a pass over the rows and O(N p³)
-    operations; its gradient is exact, including the change of the mode.
+    Row weights are precisions, or counts if the family has no dispersion; a dispersion is estimated
+    by Pearson's statistic with the effective number of parameters. An evaluation of the evidence
+    takes a few Newton steps, each a pass over the rows and O(N p³) operations; its gradient is
+    exact, including the change of the mode.
     """
     settings = SearchOptions(**options)
     check_covariance(settings, groups)
@@ -64,12 +60,12 @@ def approximate(
 ) -> EvidenceFit:
     """Return the fit at an optimum, moved by `added`; `average` is for posteriors of `AVERAGED`."""
     family, marginal = optimum.point.data.rows.family, optimum.point.marginal
+
+    def averaged() -> Posterior:
+        return Posterior.of(nearest_gaussians(marginal, average, tol)).shifted(added)
+
     fit = optimum.fit(family).shifted(added)
-    if not isinstance(family, AVERAGED):
-        return fit
-    return replace(
-        fit, averaged=lambda: Posterior.of(nearest_gaussians(marginal, average, tol)).shifted(added)
-    )
+    return replace(fit, averaged=averaged) if isinstance(family, AVERAGED) else fit
 
 
 def _settled(

@@ -1,10 +1,9 @@
 """The hierarchical Gaussian model with the parameters of tasks, groups and centre integrated out.
 
-Tasks are units of the first level, their groups, if there are any, those of the next, and so on;
-above the last one is the centre. A unit's parameters are its parent's plus an offset:
-θ_u = θ_parent + δ_u, with δ_u ~ N(0, σ²S) and an S of each level. Integrating the offsets of a
-level out of products Z leaves the information W about the parents, and sums of W over the units of
-a parent are its Z.
+Tasks are units of the first level, their groups those of the next, and so on; above the last one is
+the centre. A unit's parameters are θ_u = θ_parent + δ_u, with δ_u ~ N(0, σ²S) and an S of each
+level. Integrating the offsets of a level out of products Z leaves the information W about the
+parents; sums of W over the units of a parent are its Z.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -40,15 +39,14 @@ def symmetric_root(covariance: Array) -> Array:
 
 
 def roots_of_levels(root: Array, n_parameters: int) -> list[Array]:
-    """Return the root of each level: a full one, or diagonal ones that follow one another."""
+    """Root of each level: a full one, or diagonal ones that follow one another."""
     return [root] if root.ndim > 1 else list(root.reshape(-1, n_parameters))
 
 
 def task_covariances(products: Array, root: Array, center: Array) -> tuple[Array, Array]:
-    """Posterior covariances of the θ_i in units of the noise, and I - V_i A_i.
+    """V_i + (I - V_i A_i) C (I - V_i A_i)ᵀ, posterior covariances of the θ_i, and I - V_i A_i.
 
-    They are V_i + (I - V_i A_i) C (I - V_i A_i)ᵀ with V_i = L (I + LᵀA_iL)⁻¹ Lᵀ and C the
-    covariance of the centre, or of each unit's parent.
+    V_i is L (I + LᵀA_iL)⁻¹ Lᵀ, and C the covariance of the centre, or of each unit's parent.
     """
     n, p = len(products), center.shape[-1]
     parents = np.broadcast_to(center, (n, p, p))
@@ -100,8 +98,7 @@ class Center:
 class Level:
     """Information of each unit about its parent: W = A - A (A + S⁻¹)⁻¹ A, bordered by targets.
 
-    One batched solve with p × p matrices per unit: O(N p³) operations, and as much memory as the
-    products. :class:`ThinLevel` is for few rows.
+    O(N p³) operations, and as much memory as the products; :class:`ThinLevel` is for few rows.
     """
 
     products: Array
@@ -109,15 +106,11 @@ class Level:
 
     @cached_property
     def information(self) -> Array:
-        return self._solved[0]
-
-    @property
-    def log_dets(self) -> Array:
-        return self._solved[1]
+        return self.solved[0]
 
     @cached_property
-    def _solved(self) -> tuple[Array, Array]:
-        """Min over δ of (v - δ)ᵀ ZᵀZ (v - δ) + δᵀS⁻¹δ as a matrix, and the determinants."""
+    def solved(self) -> tuple[Array, Array]:
+        """Min over δ of (v - δ)ᵀ ZᵀZ (v - δ) + δᵀS⁻¹δ as a matrix, and log determinants."""
         n, width, _ = self.products.shape
         information, logs = np.empty_like(self.products), np.empty(n)
         full = self.root.ndim > 1
@@ -127,8 +120,8 @@ class Level:
             H, logs[part] = self._responses(products, free)
             rest = np.negative(self.root @ H if full else self.root[free, None] * H)
             rest[:, np.arange(len(free)), free] += 1.0
-            # Rows of I - LH that are those of I are not multiplied. And a sum of squares: products
-            # minus what is explained would lose digits where S is large.
+            # Rows of I - LH that are those of I are not multiplied. A sum of squares, since
+            # products minus what is explained would lose digits where S is large.
             quadratic = products.copy()
             quadratic[:, :, free] = 0.0
             quadratic += products[:, :, free] @ rest
@@ -181,7 +174,7 @@ class ThinLevel(Level):
     factors: Array
 
     @cached_property
-    def _solved(self) -> tuple[Array, Array]:
+    def solved(self) -> tuple[Array, Array]:
         """Z_i, and log det K_i."""
         X = self.factors[:, :, :-1]
         scaled = X * self.root if self.root.ndim == 1 else X @ self.root
@@ -192,16 +185,16 @@ class ThinLevel(Level):
 
     @cached_property
     def information(self) -> Array:
-        Z = self._solved[0]
+        Z = self.solved[0]
         return np.asarray(Z.swapaxes(1, 2) @ Z)
 
     def products_with(self, part: slice, K: Array) -> tuple[Array, Array, Array]:
-        X = self._solved[0][part, :, :-1]
+        X = self.solved[0][part, :, :-1]
         flipped, XK = X.swapaxes(1, 2), X @ K
         return flipped @ X, flipped @ XK, flipped @ (XK @ flipped @ X)
 
     def between(self, root: Array, group: Indices) -> Array:
-        X = self._solved[0][:, :, :-1]
+        X = self.solved[0][:, :, :-1]
         scores, moments = X @ root, []
         flat = scores.reshape(-1, len(group))
         for g in range(int(group.max()) + 1):
@@ -212,7 +205,7 @@ class ThinLevel(Level):
 
 
 def row_factors(products: Array, n_rows: int) -> Array:
-    """At most `n_rows` rows with given products, by pivoted Cholesky: O(p m²) for each task."""
+    """At most `n_rows` rows with these products, by pivoted Cholesky: O(p m²) for each task."""
     factors = np.zeros((len(products), n_rows, products.shape[1]))
     for factor, product in zip(factors, products, strict=True):
         unit = np.sqrt(np.diagonal(product))
@@ -236,12 +229,12 @@ class Hierarchy:
 
     @property
     def sizes(self) -> list[int]:
-        """Number of units of each level, tasks first."""
-        return [len(parent) for parent in self.parents]
+        """Number of units of each level, tasks first, and of the centre."""
+        return [*map(len, self.parents), 1]
 
     def sizes_with(self, used: Flags) -> Array:
         """Return the numbers of units, tasks that are not used left out."""
-        return np.array([np.count_nonzero(used), *self.sizes[1:]])
+        return np.array([np.count_nonzero(used), *self.sizes[1:-1]])
 
     def ancestors(self, level: int) -> Indices:
         """Return the number of each task's unit at a level."""
@@ -255,23 +248,21 @@ class Hierarchy:
 class Marginal:
     """Posterior of centre and units, given a root of S of each level, tasks first.
 
-    Everything is in units of the noise; `precision` is that of the centre's prior. Units may have
-    `shares` of S, and tasks of few rows `factors`. The `information` W of the units of a level adds
-    up to the products of the level above; `total` is the sum of the last, and `log_det` that of
-    log det(I + A S) over all units.
+    Everything is in units of the noise. The `information` W of the units of a level adds up to the
+    products of the level above, and in the end to the `total`.
     """
 
     products: Array
     hierarchy: Hierarchy
     roots: Sequence[Array] | Array
-    precision: Array
-    shares: tuple[Array, ...] | None = None
-    factors: Array | None = None
+    precision: Array  # of the centre's prior
+    shares: tuple[Array, ...] | None = None  # of S that units may have
+    factors: Array | None = None  # of tasks with few rows
 
     def __post_init__(self) -> None:
         self.levels: list[Level] = []
         self.information: list[Array] = []
-        products, self.log_det = self.products, 0.0
+        products, self.log_det = self.products, 0.0  # of I + A S, all units
         for number, root in enumerate(self.roots):
             if self.shares is None:
                 level = Level(products, root)
@@ -285,14 +276,14 @@ class Marginal:
                 level = Level(products * unit, root)
                 self.information.append(level.information / unit)
             self.levels.append(level)
-            self.log_det += float(level.log_dets.sum())
+            self.log_det += float(level.solved[1].sum())
             products = self.summed(number, self.information[-1])
         self.total = np.asarray(products[0])
         self.center = Center.of(self.total, self.precision)
 
     def summed(self, level: int, values: Array) -> Array:
         """Sum over the units of each parent."""
-        parents, n = self.hierarchy.parents[level], [*self.hierarchy.sizes[1:], 1][level]
+        parents, n = self.hierarchy.parents[level], self.hierarchy.sizes[level + 1]
         if n == 1:
             return np.asarray(values.sum(axis=0, keepdims=True))
         ones = np.ones(len(parents))
@@ -351,14 +342,13 @@ class Marginal:
 
     def average_information(self, vectors: Callable[[slice], Array], n_vectors: int) -> Array:
         """uᵀXᵀPXu, where P is the inverse of the covariance of all targets; u: (tasks, p, n)."""
-        p, parents = len(self.precision), self.hierarchy.parents[0]
-        n_parents = [*self.hierarchy.sizes[1:], 1][0]
-        D, B = np.zeros((n_parents, n_vectors, n_vectors)), np.zeros((n_parents, p, n_vectors))
+        p, parents, n = len(self.precision), self.hierarchy.parents[0], self.hierarchy.sizes[1]
+        D, B = np.zeros((n, n_vectors, n_vectors)), np.zeros((n, p, n_vectors))
         for part in chunks(len(self.products), p):
             u = vectors(part)
             pull = self.information[0][part, :p, :p] @ u
             for total, added in ((D, u.swapaxes(1, 2) @ pull), (B, pull)):
-                if n_parents == 1:
+                if n == 1:
                     total[0] += added.sum(axis=0)
                 else:
                     np.add.at(total, parents[part], added)

@@ -125,7 +125,7 @@ class LaplaceData:
         holds the centre at 0. A step is halved until it does not lead down; where that never
         happens, the mode stays.
         """
-        p, n_units = len(precision), self.hierarchy.sizes
+        p, n_units = len(precision), self.hierarchy.sizes[:-1]
         roots = roots_of_levels(root, p)
         mode = self._mode([np.zeros(p), *(np.zeros((n, p)) for n in n_units)], roots, precision)
         last = self.last

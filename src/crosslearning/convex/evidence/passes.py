@@ -1,8 +1,8 @@
 """The evidence for generalised linear models whose rows are passed over a few times.
 
-A pass sums the log likelihood of each task and its derivatives at given parameters. Until the next
-pass a quadratic model stands for the rows, as in iteratively reweighted least squares: variances
-are searched for on it, and its optimum is where the next pass looks.
+A pass sums the log likelihood of each task and its derivatives. Until the next one a quadratic
+model stands for the rows: variances are searched for on it, and its optimum is where the next pass
+looks.
 """
 
 from dataclasses import replace
@@ -138,11 +138,9 @@ class _Climb:
         point = data.at(optimum.root, optimum.ratio[search.blocks[search.columns]])
         self.optimum = replace(optimum, point=point)
         self.n_passes += 1
-        self._step(point.thetas - around.thetas)
-
-    def _step(self, step: Array) -> None:
-        largest, size = np.abs(step).max(), max(1.0, np.abs(self.optimum.point.thetas).max())
+        step, size = point.thetas - around.thetas, max(1.0, np.abs(point.thetas).max())
+        largest = np.abs(step).max()
         settled = self.n_near >= _UNDECIDED and self.damping.min() == 1.0
         self.converged = bool(settled and largest <= _CLOSE * size)
         self.n_near += bool(self.n_near or largest < _NEAR)
-        self.thetas = self.expansion.thetas + self.damping[:, None] * step
+        self.thetas = around.thetas + self.damping[:, None] * step

@@ -31,9 +31,7 @@ class EvidenceStatus(Enum):
         "The targets are fitted to rounding error: the noise is set to the smallest value "
         "distinguishable from 0."
     )
-    MAX_ITER = (
-        "The iteration limit was reached before the evidence was at its maximum. Raise `max_iter`."
-    )
+    MAX_ITER = "The iterations ended before the evidence was at its maximum. Raise `max_iter`."
     MAX_PASSES = (
         "The parameters still moved after 50 passes over the rows: variances between the tasks are "
         "approximate. Fit a sample of the tasks in memory to check them."
@@ -44,11 +42,10 @@ class EvidenceStatus(Enum):
 class VarianceLaw:
     """Estimates of sums (variance + offset), distributed as such a sum times χ²(df) / df.
 
-    Estimated effects of tasks vary by the variance between tasks and by their errors, which the
-    offset stands for. With equally large tasks and known noise this is exact (one-way analysis of
-    variance); otherwise it has the slope and the expected curvature of the log evidence. A variance
-    that was not estimated has 0 degrees of freedom, and one about which the rows say nothing NaN:
-    with one row per task, intercepts cannot be told apart from noise.
+    Estimated effects of tasks vary by the variance between tasks and by their errors, the offset.
+    With tasks of one size and known noise this is exact (one-way analysis of variance); otherwise
+    it has the slope and the expected curvature of the log evidence. A variance that was not
+    estimated has 0 degrees of freedom, and one about which the rows say nothing NaN.
     """
 
     estimates: Array
@@ -78,20 +75,16 @@ class VarianceLaw:
     def interval(self, coverage: float) -> tuple[Array, Array]:
         """Return the ends of central intervals of the variances; NaN where none was estimated."""
         df = np.where(self.df > 0, self.df, np.nan)
-        ends = (
-            self.estimates * df / chdtri(df, tail) - self.offsets
-            for tail in (0.5 * (1.0 - coverage), 0.5 * (1.0 + coverage))
-        )
-        lower, upper = (np.maximum(end, 0.0) for end in ends)
-        return lower, upper
+        tails = 0.5 * (1.0 - coverage), 0.5 * (1.0 + coverage)
+        lower, upper = (self.estimates * df / chdtri(df, tail) - self.offsets for tail in tails)
+        return np.maximum(lower, 0.0), np.maximum(upper, 0.0)
 
     def interval_along(
         self, directions: Array, covariance: Array, coverage: float
     ) -> tuple[Array, Array]:
         """Combine intervals of the parameters' variances to those along directions.
 
-        Distances of the ends are added, of different estimates as squares (the MOVER method of
-        variance components); parameters that share a variance share its estimate.
+        By the MOVER method: distances of the ends are added, of different estimates as squares.
         """
         lower, upper = self.interval(coverage)
         estimates = np.array([self.estimates, self.offsets, self.df])
@@ -163,7 +156,7 @@ class EvidenceFit:
 
     @cached_property
     def posterior(self) -> Posterior:
-        """Means and covariances of centre and units, which take as much memory as the moments."""
+        """Means and covariances, which take as much memory as the moments."""
         if self.averaged is not None:
             return self.averaged()
         posterior = Posterior.of(self.marginal, self.unit)

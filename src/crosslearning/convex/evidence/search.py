@@ -103,6 +103,11 @@ class Optimum(Generic[Point]):
     converged: bool
     law: Callable[[], VarianceLaw]  # of each parameter's variance
 
+    @property
+    def variances(self) -> Array:
+        """Diagonal of S of all levels."""
+        return self.root**2 if self.root.ndim == 1 else np.sum(self.root**2, axis=1)
+
     def fit(self, family: Family | None = None) -> EvidenceFit:
         """Return variances and posterior; the prior of intercepts counts as flat."""
         point, marginal = self.point, self.point.marginal
@@ -150,11 +155,13 @@ class Search(Generic[Point]):
         self.columns, self.intercept, self.sizes = columns, intercept, sizes
         none = np.zeros(len(mean_squares), dtype=np.intp)
         self.blocks = none if options.blocks is None else options.blocks
-        self.start: Array | None = None
+        self.start: Optimum[Point] | None = None
         total = np.bincount(self.blocks, mean_squares)
         size = np.bincount(self.blocks, mean_squares > 0)
         self.ratio = np.divide(size, total, out=np.ones(len(total)), where=total > 0)
         self.smallest_ratio = _SMALLEST_RATIO * self.ratio
+        # Charge for each variance of a level: units are the sample that it is estimated from.
+        self._price = 0.5 * np.log(np.maximum(sizes, 1.0))
         # A level with one unit, or as many as the level below, has nothing to tell.
         alone = (self.sizes < 2) | np.append(False, self.sizes[1:] == self.sizes[:-1])
         # Parameters whose variance is 0 unless they share it with others, and t that stay.
@@ -163,10 +170,7 @@ class Search(Generic[Point]):
         if not (self.fixed.all() and self.fixed_ratio.all()):
             evaluate, variances, _ = self.space("diagonal")
             self.fixed |= ~evaluate(variances).point.informed
-        if start is not None:
-            squares = start.root**2
-            self.start = squares if squares.ndim == 1 else squares.sum(axis=1)
-            self.ratio = start.ratio
+        self.start = start
 
     def run(self, covariance: str) -> Optimum[Point]:
         if covariance != "auto":
@@ -188,28 +192,20 @@ class Search(Generic[Point]):
             best = other if other.score > best.score + _MENTION else best
         return best
 
-    @property
-    def _price(self) -> Array:
-        """½ log N for each variance of a level: units are the sample that it is estimated from."""
-        return np.asarray(0.5 * np.log(np.maximum(self.sizes, 1.0)))
-
-    def _charge(self, at: Structured[Point]) -> float:
-        n = int(at.group[:-1].max()) + 1
-        return float(np.repeat(self._price, n // len(self.sizes)) @ ~at.fixed[:n])
-
     def best(self, structure: str, start: Optimum[Point] | None = None) -> Optimum[Point]:
         """Return the best variances of a structure, from those of another or where it begins."""
         evaluate, variances, floor = self.space(structure, start)
         tol, max_iter = self.options.tol, self.options.max_iter
-        best, n_iter, converged = maximise(
-            evaluate, evaluate(variances), floor, tol=tol, max_iter=max_iter
-        )
+        first = evaluate(variances)
+        best, n_iter, converged = maximise(evaluate, first, floor, tol=tol, max_iter=max_iter)
+        n = int(best.group[:-1].max()) + 1
+        charge = float(np.repeat(self._price, n // len(self.sizes)) @ ~best.fixed[:n])
         return Optimum(
             structure=structure,
             point=best.point,
             root=np.sqrt(best.variances[best.group[:-1]]).ravel(),
             ratio=best.variances[-len(self.ratio) :],
-            score=best.value - self._charge(best),
+            score=best.value - charge,
             n_iter=n_iter,
             converged=converged,
             law=partial(VarianceLaw.of, best, self.sizes),
@@ -223,11 +219,16 @@ class Search(Generic[Point]):
         size, levels = np.bincount(numbers), range(len(self.sizes))
         n = len(size)
         fixed = np.array([np.bincount(numbers, row) == size for row in self.fixed])
-        begin, ratio = (self.start, self.ratio) if start is None else (start.root**2, start.ratio)
+        begin = self.start if start is None else start
+        ratio = self.ratio if begin is None else begin.ratio
         if begin is None:
-            each = np.tile(self._equal(numbers) / len(levels), (len(levels), 1))
+            # A task's rows and the others' weigh alike. Of sums of squares, so that a column of
+            # rounding errors beside others does not count.
+            squares, count = np.bincount(numbers, self.squares), self.sizes[0] * size
+            equal = np.divide(count, squares, out=0.0 * squares, where=squares > 0)
+            each = np.tile(equal / len(levels), (len(levels), 1))
         else:
-            rows = begin.reshape(self.fixed.shape)
+            rows = begin.variances.reshape(self.fixed.shape)
             each = np.array([np.bincount(numbers, row) / size for row in rows])
         each[fixed] = 0.0
         held, variances = np.append(fixed, self.fixed_ratio), np.append(each, ratio)
@@ -241,13 +242,6 @@ class Search(Generic[Point]):
             return Structured(np.where(held, variances, moved), held, group, self.at)
 
         return evaluate, variances, np.append(np.zeros(fixed.size), self.smallest_ratio)
-
-    def _equal(self, group: Indices) -> Array:
-        """Variance of each group with which a task's rows and the others' weigh alike."""
-        # Of sums of squares: a column of rounding errors beside others is of no account.
-        squares = np.bincount(group, self.squares)
-        count = self.sizes[0] * np.bincount(group)
-        return np.asarray(np.divide(count, squares, out=0.0 * squares, where=squares > 0))
 
     def _hold(self, end: str, fixed: Flags, variances: Array, intercepts: int) -> None:
         """Hold variances where an end has them; `intercepts` is their group."""
@@ -269,12 +263,9 @@ class Search(Generic[Point]):
         n_free = int(np.count_nonzero(start.root))
         charge = self._price[0] * (len(numbers) + n_free * (n_free - 1) // 2)
         variances = root**2 if root.ndim == 1 else np.sum(root**2, axis=1)
-        here = Structured(
-            np.append(variances, ratio),
-            np.append(self.fixed, self.fixed_ratio),
-            np.array([numbers, len(numbers) + blocks]),
-            lambda *_: point,
-        )
+        fixed = np.append(self.fixed, self.fixed_ratio)
+        group = np.array([numbers, len(numbers) + blocks])
+        here = Structured(np.append(variances, ratio), fixed, group, lambda *_: point)
         return Optimum(
             structure="full",
             point=point,
@@ -306,12 +297,10 @@ def maximise(
 ) -> tuple[Structured[Point], int, bool]:
     """Maximise by damped Newton steps, each the exact solution of a bounded quadratic problem.
 
-    Far from the maximum the curvature is the expected one (Fisher scoring: with balanced tasks
-    one step lands at the maximum), near it the observed one, which converges quadratically. If
-    that is not positive or leads down, since it leaves out how a mode moves, the expected one is
-    corrected by how the slope changed along earlier steps. A step that ends at a bound ends there
-    exactly. Returns the best point, the number of evaluations, and whether the slope says that it
-    is a maximum.
+    The curvature is the expected one (Fisher scoring) far from the maximum, the observed one near
+    it. If that is not positive or leads down, since it leaves out how a mode moves, the expected
+    one is corrected by how the slope changed along earlier steps. Returns the best point, the
+    number of evaluations, and whether the slope says that it is a maximum.
     """
     best, damping, observing = start, 0.0, True
     moves: list[tuple[Array, Array]] = []
@@ -368,12 +357,11 @@ def _bounded(
 
 
 def full_covariance(search: Search[Point], start: Optimum[Point]) -> tuple[Array, Array, int, bool]:
-    """Maximise evidence - κ/2 (log det K + tr K⁻¹), where S = D^½ K D^½.
+    """Maximise evidence - κ/2 (log det K + tr K⁻¹), where S = D^½ K D^½, by L-BFGS.
 
-    D are the variances of the diagonal structure, those of 0 stay 0; κ, the number of parameters
-    plus 1, counts as that many tasks that agree with the diagonal. L-BFGS over the Cholesky factor
-    of K and log t. Returns a root of S, a vector where S is 0, all t, the number of evaluations,
-    and whether the optimiser has converged.
+    D are the variances of the diagonal structure; κ, the number of parameters plus 1, counts as
+    that many tasks that agree with it. Returns a root of S, a vector where S is 0, all t, the
+    number of evaluations, and whether the optimiser has converged.
     """
     variances, ratio, group = start.root**2, start.ratio, search.blocks[search.columns]
     free = np.flatnonzero(variances > 0)

@@ -108,7 +108,7 @@ def bounded_levels(
     """
     levels = range(len(epsilons))
     roots = np.where(np.asarray(epsilons)[:, None] > 0, marginal.roots, 0.0)
-    strengths = [np.ones(n) for n in marginal.hierarchy.sizes]  # 1 + multipliers
+    strengths = [np.ones(n) for n in marginal.hierarchy.sizes[:-1]]  # 1 + multipliers
     residual, thetas, damping = np.inf, marginal.means[0], 1.0
     for _ in range(max_iter):
         marginal = replace(
