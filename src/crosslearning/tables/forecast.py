@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from crosslearning.convex.families import family_of
-from crosslearning.convex.predict import Predictor, Residuals, possible_ends
+from crosslearning.convex.predict import Predictor, Residuals
 from crosslearning.convex.sums.columns import Curves
 
 Array = NDArray[np.float64]
@@ -285,7 +285,8 @@ def with_intervals(
         raise ValueError(f"`coverage` must lie between 0 and 1; got {coverage}.")
     mean, sd = forecast(state, X, codes)
     main, in_fit = _attributes(main_part(state)), is_in_fit(state, codes)
-    lower, upper = possible_ends(family_of(main), *residuals.ends(mean, sd, in_fit, coverage))
+    ends = residuals.ends(mean, sd, in_fit, coverage)
+    lower, upper = family_of(main).possible_ends(*ends)
     if _bounds(main)[0] >= 0:
         lower = np.maximum(lower, 0.0)
     std = residuals.std(mean, sd, in_fit)

@@ -187,6 +187,6 @@ def robust_fit(
 def _charge(df: float, squares: Array) -> Array:
     """Return what the bound adds to the evidence at mean precisions: ½(E log τ - log E τ) - KL."""
     shape, rate, prior = 0.5 * (df + 1.0), 0.5 * (df + squares), 0.5 * df
-    divergence = (shape - prior) * digamma(shape) - gammaln(shape) + gammaln(prior)
-    divergence += prior * np.log(rate / prior) + shape * (prior - rate) / rate
+    gain = (shape - prior) * digamma(shape) - gammaln(shape) + gammaln(prior)
+    divergence = gain + prior * np.log(rate / prior) + shape * (prior - rate) / rate
     return np.asarray(0.5 * (digamma(shape) - np.log(shape)) - divergence)

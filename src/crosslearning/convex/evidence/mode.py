@@ -121,9 +121,8 @@ class LaplaceData:
     def climb(self, root: Array, precision: Array) -> tuple[Mode, Marginal]:
         """Damped Newton steps on all parameters jointly, from where the search was last.
 
-        Or from the pooled model without features, if that is better. A precision of infinity
-        holds the centre at 0. A step is halved until it does not lead down; where that never
-        happens, the mode stays.
+        Or from the pooled model without features, if that is better. A precision of infinity holds
+        the centre at 0. A step is halved until it does not lead down.
         """
         p, n_units = len(precision), self.hierarchy.sizes[:-1]
         roots = roots_of_levels(root, p)
@@ -140,8 +139,8 @@ class LaplaceData:
             marginal, before = self._marginal(mode.thetas, roots, precision), mode
             steps = zip(marginal.residuals, roots, strict=True)
             end = [marginal.center.beta, *(times(g, root.T) for g, root in steps)]
+            pairs = list(zip(before.position, end, strict=True))
             for size in 0.5 ** np.arange(_MAX_HALVINGS):
-                pairs = zip(before.position, end, strict=True)
                 trial = self._mode([a + size * (b - a) for a, b in pairs], roots, precision)
                 if trial.value >= before.value - _ROUNDING * abs(before.value):
                     mode = trial
@@ -156,17 +155,14 @@ class LaplaceData:
         thetas = beta + times(offsets[0], roots[0])
         for level in range(1, len(roots)):
             thetas += times(offsets[level], roots[level])[self.hierarchy.ancestors(level)]
-        logs = self.rows.log_likelihood(thetas, self.dispersion)
-        free = precision < np.inf
+        logs, free = self.rows.log_likelihood(thetas, self.dispersion), precision < np.inf
         squares = precision[free] @ beta[free] ** 2 + sum(np.sum(u**2) for u in offsets)
         return Mode(position, thetas, float(logs.sum() - 0.5 * squares))
 
     def _marginal(self, thetas: Array, roots: list[Array], precision: Array) -> Marginal:
+        products = self.rows.products(thetas, self.dispersion)
         return Marginal(
-            products=self.rows.products(thetas, self.dispersion),
-            hierarchy=self.hierarchy,
-            roots=roots,
-            precision=precision,
+            products=products, hierarchy=self.hierarchy, roots=roots, precision=precision
         )
 
 
@@ -195,5 +191,6 @@ class LaplacePoint(EvidencePoint):
     def response(self) -> tuple[list[Array], Array]:
         """How the mode moves where the determinants would push it."""
         covariances = self.marginal.task_posteriors[0]
-        push = self.data.rows.tilt(self.thetas, covariances, self.dispersion)
-        return self.marginal.response(push)
+        return self.marginal.response(
+            self.data.rows.tilt(self.thetas, covariances, self.dispersion)
+        )

@@ -62,15 +62,16 @@ class Family(ABC):
         """Refuse targets that the family cannot have produced."""
         good = self.possible(y)
         if not np.all(good):
-            row = int(np.argmin(good))
-            raise ValueError(
-                f"Targets of this family must be {self.rule}; row {row} is {y[row]}. "
-                f"{self._remedy}."
-            )
+            row, rule = int(np.argmin(good)), f"Targets of this family must be {self.rule}"
+            raise ValueError(f"{rule}; row {row} is {y[row]}. {self._remedy}.")
 
     def possible(self, y: Array) -> NDArray[Any]:
         """Say which targets the family can have produced."""
         return y >= 0
+
+    def possible_ends(self, lower: Array, upper: Array) -> tuple[Array, Array]:
+        """Return ends of intervals that such targets can have."""
+        return lower, upper
 
     @property
     def typical(self) -> "Family":
@@ -131,10 +132,6 @@ class OneScore(Family):
     def quantiles(self, mean: Array, sd: Array, dispersion: float, levels: Array) -> Array:  # noqa: ARG002
         """Quantiles of targets with these means and standard deviations, (levels, targets)."""
         return np.asarray(mean + sd * ndtri(levels))
-
-    def possible_ends(self, lower: Array, upper: Array) -> tuple[Array, Array]:
-        """Return ends of intervals that such targets can have."""
-        return lower, upper
 
     def squared_error(self, y: Array, scores: Array) -> Array:
         """Pearson's: squared error over the variance at dispersion 1."""

@@ -72,9 +72,9 @@ class Student(Gaussian):
 class Quantile(Gaussian):
     """Real targets, of which the score is a quantile, in units of their noise.
 
-    An asymmetric Laplace density: the check loss (quantile - [r < 0]) r of a residual r, convolved
-    with a logistic kernel to quantile · r + width · log(1 + exp(-r / width)), over a fixed scale:
-    one learned from the same residuals would fall with every overfitted task.
+    An asymmetric Laplace density: the check loss of a residual r, convolved with a logistic kernel
+    to quantile · r + width · log(1 + exp(-r / width)), over a fixed scale: one learned from the
+    same residuals would fall with every overfitted task.
     """
 
     quantile: float = 0.5
@@ -114,10 +114,5 @@ class Quantile(Gaussian):
         rest = y - mean
         return np.asarray(np.maximum(self.quantile * rest, (self.quantile - 1.0) * rest))
 
-    def predictive(
-        self,
-        score: Array,
-        variance: Array,
-        dispersion: Array | float = 1.0,  # noqa: ARG002
-    ) -> tuple[Array, Array]:
+    def predictive(self, score: Array, variance: Array, *_: object) -> tuple[Array, Array]:
         return score, variance  # of the quantile, not of the targets

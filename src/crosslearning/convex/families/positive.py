@@ -197,10 +197,8 @@ class Tweedie(LogLink):
 
     def __post_init__(self) -> None:
         if not 1.0 < self.power < 2.0:
-            raise ValueError(
-                f"`power` must lie between 1 and 2; got {self.power}. Use Poisson or Gamma for the "
-                "ends."
-            )
+            rule = f"`power` must lie between 1 and 2; got {self.power}."
+            raise ValueError(f"{rule} Use Poisson or Gamma for the ends.")
 
     def _zero(self, mean: Array, dispersion: float) -> Array:
         # A sum of gammas may have no terms.

@@ -5,14 +5,10 @@ from functools import cached_property
 
 import numpy as np
 
-from crosslearning.convex.solver.augmented_lagrangian import (
-    ConvexSolution,
-    SmoothProblem,
-    certified,
-    solve,
-)
+from crosslearning.convex.solver.augmented_lagrangian import ConvexSolution, certified, solve
 from crosslearning.convex.solver.losses import Loss
 from crosslearning.convex.solver.tethers import BlockTethers
+from crosslearning.convex.sums.rows import times_each
 from crosslearning.coupling import nearest_center, smallest_enclosing_ball
 from crosslearning.tether import Array, Flags, Tether
 
@@ -33,7 +29,7 @@ _DECREASE = 1e-4  # Armijo's constant
 _ROUNDING = 1e-13  # relative error of a value
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class ConvexProblem:
     """Losses, weights of tasks in a mean, shares in a ridge term, and where the intercepts are."""
 
@@ -51,7 +47,7 @@ class ConvexProblem:
         return replace(self, loss=self.loss.with_ridge(ridge))
 
     def in_variables(self, matrix: Array | None) -> "ConvexProblem":
-        """Return the problem in u, where parameters are matrix u; the same if there is none."""
+        """Return the problem in u, where parameters are matrix u, if there is one."""
         return self if matrix is None else replace(self, loss=self.loss.in_variables(matrix))
 
     def coupling(self, epsilon: PerBlock, stiffness: PerBlock, tension: PerBlock) -> BlockTethers:
@@ -70,7 +66,7 @@ class ConvexProblem:
 
     @cached_property
     def pooled(self) -> ConvexSolution:
-        """The pooled model: the limit of radius 0."""
+        """The limit of radius 0."""
         center = independent(self.loss.pooled(), self.intercept, self.max_iter)[0]
         return self._limit(center + np.zeros(self.loss.shape), center, _POOLED)
 
@@ -110,15 +106,8 @@ class ConvexProblem:
     def _solved(
         self, coupling: BlockTethers, start: ConvexSolution, max_iter: int, *, fixed: bool = False
     ) -> ConvexSolution:
-        smooth = SmoothProblem(
-            loss=self.loss,
-            coupling=coupling,
-            forces=start.forces,
-            fixed_center=fixed,
-            unseen=self._unseen,
-        )
-        point = smooth.at(start.thetas, start.center)
-        return solve(point, self.tol * self.loss.scale, max_iter)
+        goal, unseen = self.tol * self.loss.scale, self._unseen
+        return solve(self.loss, coupling, start, unseen, goal, max_iter, fixed_center=fixed)
 
     def _first(self, coupling: BlockTethers) -> ConvexSolution:
         """Start at the pooled model or, under tension, which is flat, at a task in the middle."""
@@ -139,20 +128,17 @@ class ConvexProblem:
             if np.linalg.norm(points - points[0], axis=1).max() > 2.0 * tether.epsilon:
                 return None
             if tether.epsilon < np.inf:
-                center[b], radius = self._enclosing(b)
+                key = (b.start, b.stop)
+                if key not in self._balls:
+                    self._balls[key] = smallest_enclosing_ball(points)
+                center[b], radius = self._balls[key]
                 if radius > tether.epsilon:
                     return None
         return replace(self.separate, center=center)
 
-    def _enclosing(self, block: slice) -> tuple[Array, float]:
-        """Smallest ball around a block of the separate solutions."""
-        key = (block.start, block.stop)
-        if key not in self._balls:
-            self._balls[key] = smallest_enclosing_ball(self.separate.thetas[:, block])
-        return self._balls[key]
-
     @cached_property
     def _balls(self) -> dict[tuple[int, int], tuple[Array, float]]:
+        """Smallest balls around blocks of the separate solutions."""
         return {}
 
     def fit_task(self, coupling: BlockTethers, center: Array) -> ConvexSolution:
@@ -191,7 +177,12 @@ class ConvexProblem:
         """Take the tasks nearest the centre, and the centre nearest the mean, if left open."""
         for _ in range(_MAX_ROUNDS):
             solution = self._nearest_tasks(coupling, solution)
-            center = self._nearest_center(coupling, solution)
+            # The centre nearest the mean of the tasks, in the blocks where no force determines it.
+            center = solution.center.copy()
+            for b, tether in zip(coupling.blocks, coupling.tethers, strict=True):
+                if np.abs(solution.forces[:, b]).max() <= _NO_FORCE * self.loss.scale:
+                    points = solution.thetas[:, b]
+                    center[b] = nearest_center(points, tether.epsilon, self.mean(points), center[b])
             moved = np.abs(center - solution.center).max()
             solution = replace(solution, center=center)
             if moved <= 1e-12 * (1.0 + np.abs(center).max()):
@@ -199,15 +190,6 @@ class ConvexProblem:
         shift = self._unseen @ (self._unseen.T @ solution.center)
         thetas, center = solution.thetas - shift, solution.center - shift
         return certified(self.loss, coupling, replace(solution, thetas=thetas, center=center))
-
-    def _nearest_center(self, coupling: BlockTethers, solution: ConvexSolution) -> Array:
-        """Centre nearest the mean of the tasks, in the blocks where no force determines it."""
-        center = solution.center.copy()
-        for b, tether in zip(coupling.blocks, coupling.tethers, strict=True):
-            if np.abs(solution.forces[:, b]).max() <= _NO_FORCE * self.loss.scale:
-                points = solution.thetas[:, b]
-                center[b] = nearest_center(points, tether.epsilon, self.mean(points), center[b])
-        return center
 
     def _nearest_tasks(self, coupling: BlockTethers, solution: ConvexSolution) -> ConvexSolution:
         """Drop from the offsets what neither data nor tether see."""
@@ -250,9 +232,8 @@ def _by_block(name: str, knob: PerBlock, blocks: tuple[str, ...]) -> list[float]
 def independent(loss: Loss, intercept: slice, max_iter: int) -> Array:
     """Minimise each task's loss by itself: Newton steps with one step length per task.
 
-    Where the data leave parameters open, those with the least coefficients are taken, as ordinary
-    least squares does. A separable classification has no minimum; its parameters grow until the
-    gradient is negligible.
+    Where the data leave parameters open, those with the least coefficients are taken. Parameters
+    of a separable classification grow until the gradient is negligible.
     """
     thetas = np.zeros(loss.shape)
     value, gradient = loss.value(thetas), loss.gradient(thetas)
@@ -280,8 +261,7 @@ def determined_part(H: Array, offsets: Array) -> Array:
     """Part of each offset that the data see: its projection onto the range of H_i."""
     values, vectors = np.linalg.eigh(H)
     significant = vectors * _significant(values)[:, None, :]
-    coordinates = np.matmul(significant.transpose(0, 2, 1), offsets[:, :, None])
-    return np.asarray(np.matmul(significant, coordinates)[:, :, 0])
+    return times_each(significant, times_each(significant.transpose(0, 2, 1), offsets))
 
 
 def _least_norm_solution(H: Array, g: Array, intercept: slice) -> Array:

@@ -25,10 +25,8 @@ class BlockTethers:
         """Divide springs and tensions by a strength per task; bounds stay what they are."""
         if all(tether.is_ball for tether in self.tethers):
             return self
-        tethers = tuple(
-            Tether(t.epsilon, t.stiffness / strength, t.tension / strength) for t in self.tethers
-        )
-        return BlockTethers(self.blocks, tethers)
+        laws = [(t.epsilon, t.stiffness / strength, t.tension / strength) for t in self.tethers]
+        return BlockTethers(self.blocks, tuple(Tether(*law) for law in laws))
 
     def distances(self, offsets: Array) -> Array:
         """Length of each block of each offset θ_i - c, shape (n_blocks, n_tasks)."""
@@ -50,9 +48,7 @@ class BlockTethers:
 
     def hold(self, offsets: Array) -> "Hold":
         """Envelope of the coupling at offsets that want to be there, and its derivatives."""
-        value = np.zeros(len(offsets))
-        moves = np.empty_like(offsets)
-        radial = []
+        value, moves, radial = np.zeros(len(offsets)), np.empty_like(offsets), []
         for b, tether in zip(self.blocks, self.tethers, strict=True):
             d = _lengths(offsets[:, b])
             pull, slope, envelope = tether.law(d)
@@ -124,7 +120,6 @@ class Metric:
 
     @cached_property
     def inverse(self) -> Array:
-        """M⁻¹."""
         return np.asarray(np.linalg.inv(self.matrix))
 
     def distances(self, offsets: Array) -> Array:
