@@ -65,6 +65,5 @@ class Curves:
         d = (inside - self.knots[piece])[:, None]
         cube, square, slope, level = self.coef[:, piece]
         value = ((cube * d + square) * d + slope) * d + level
-        return np.asarray(
-            value + ((3.0 * cube * d + 2.0 * square) * d + slope) * (z - inside)[:, None]
-        )
+        steepness = (3.0 * cube * d + 2.0 * square) * d + slope
+        return np.asarray(value + steepness * (z - inside)[:, None])

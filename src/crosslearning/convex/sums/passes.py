@@ -18,7 +18,7 @@ from crosslearning.tether import Array, Flags, Indices
 _TOO_FAR, _ROUNDING = 0.25, 1e-9  # shares of the bend, and of the log likelihood
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False)
 class PassSums:
     """Sums over the rows of some tasks, in order; those of parts of a table can be added."""
 
@@ -33,15 +33,8 @@ class PassSums:
     @classmethod
     def empty(cls, tasks: Indices, n_parameters: int) -> PassSums:
         n, p = len(tasks), n_parameters
-        return cls(
-            tasks=tasks,
-            counts=np.zeros(n, dtype=np.intp),
-            values=np.zeros(n),
-            squares=np.zeros(n),
-            slopes=np.zeros((n, p)),
-            curvatures=np.zeros((n, p, p)),
-            tilts=np.zeros((n, p)),
-        )
+        shapes = (n,), (n,), (n, p), (n, p, p), (n, p)
+        return cls(tasks, np.zeros(n, dtype=np.intp), *(np.zeros(shape) for shape in shapes))
 
     def add(self, where: Indices, other: PassSums) -> None:
         """Add sums to those of the tasks at some positions, in place."""
@@ -64,8 +57,6 @@ class PassSums:
 
     def where(self, chosen: Flags, other: PassSums) -> PassSums:
         """Take these sums of the chosen tasks, and the others of the rest."""
-        if chosen.all():
-            return self
         merged = self.take(np.arange(len(chosen)))
         for name in _SUMS:
             getattr(merged, name)[~chosen] = getattr(other, name)[~chosen]
@@ -175,8 +166,7 @@ class Expansion:
     def unless_worse(self, before: Expansion) -> tuple[Expansion, Flags]:
         """Return this one, but of tasks that went too far the one before; and which did not.
 
-        A step to the optimum of a quadratic model gains at least half of what it bends on the way,
-        so a log likelihood that falls behind the model by less than that is a gain as well.
+        A step to the optimum of a quadratic model gains at least half of what it bends on the way.
         """
         step = self.thetas - before.thetas
         bends = np.einsum("np,np->n", times_each(before.sums.curvatures, step), step)

@@ -25,9 +25,8 @@ class TaskTable:
     n_tasks: int
 
     def take(self, rows: Indices) -> "TaskTable":
-        return TaskTable(
-            self.X[rows], self.y[rows], self.weights[rows], self.tasks[rows], self.n_tasks
-        )
+        X, y, weights, tasks = self.X, self.y, self.weights, self.tasks
+        return TaskTable(X[rows], y[rows], weights[rows], tasks[rows], self.n_tasks)
 
     @property
     def counts(self) -> Indices:
