@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from crosslearning.convex.families import (
@@ -23,7 +22,7 @@ from crosslearning.convex.families import (
 )
 from crosslearning.convex.sums.columns import Scaling
 from crosslearning.convex.sums.rows import score_covariances
-from crosslearning.tether import Array, Indices
+from crosslearning.tether import Array, Flags, Indices
 
 _AT_ONCE = 2**16  # rows
 _COVERAGES = (0.5, 0.8, 0.9, 0.95)
@@ -200,9 +199,7 @@ class Residuals:
             [np.concatenate([sign * errors[rows] for sign in signs]) for rows in groups],
         )
 
-    def ends(
-        self, mean: Array, sd: Array, in_fit: NDArray[np.bool_], coverage: float
-    ) -> tuple[Array, Array]:
+    def ends(self, mean: Array, sd: Array, in_fit: Flags, coverage: float) -> tuple[Array, Array]:
         """Return ends of intervals with equal tails, given a model's predictions.
 
         A row of a new task, not `in_fit`, has the errors of the tasks of the fit and, independent
@@ -218,13 +215,13 @@ class Residuals:
         )
         return mean - below, mean + above
 
-    def std(self, mean: Array, sd: Array, in_fit: NDArray[np.bool_]) -> Array:
+    def std(self, mean: Array, sd: Array, in_fit: Flags) -> Array:
         """Return the root mean squares of the errors that intervals are made of."""
         within, between = self._parts(mean, sd, in_fit)
         scale = self._at(mean, np.array([np.sqrt(np.mean(group**2)) for group in self.errors]))
         return np.hypot(within * scale, between)
 
-    def _parts(self, mean: Array, sd: Array, in_fit: NDArray[np.bool_]) -> tuple[Array, Array]:
+    def _parts(self, mean: Array, sd: Array, in_fit: Flags) -> tuple[Array, Array]:
         """Divide standard deviations: within tasks of the fit, and of new tasks beyond that."""
         within = np.where(in_fit, sd, np.minimum(sd, self._at(mean, self.sds)))
         return within, np.sqrt(sd**2 - within**2)

@@ -43,7 +43,6 @@ class GaussianData:
     def of(
         cls, moments: Moments, groups: Hierarchy | None = None, *, flat_center: bool = False
     ) -> "GaussianData":
-        """Make the centre of intercepts flat, or all of it."""
         flat = np.full(moments.n_columns, flat_center)
         flat[moments.n_columns - moments.intercept :] = True
         return cls(moments, flat, groups or Hierarchy.flat(moments.n_tasks))

@@ -115,12 +115,13 @@ def new_tasks(
         return LaplaceData.of(rows, dispersion=noise).climb(root, known)[1]
 
     marginal, family = around(rows), rows.family
-    for _ in range(_MAX_ROUNDS if isinstance(family, Student) else 0):
-        squares = rows.expected_squares(marginal.means[0], marginal.task_posteriors[0])
-        precisions = cast("Student", family).precisions(squares / noise)
-        marginal = around(replace(rows, weights=rows.weights * precisions))
-    mode = averaged = Posterior.of(marginal).shifted(center)
-    if isinstance(family, AVERAGED):
-        nearest = nearest_gaussians(marginal, _average(rows, noise))
-        averaged = Posterior.of(nearest).shifted(center)
-    return mode, averaged
+    if isinstance(family, Student):
+        for _ in range(_MAX_ROUNDS):
+            squares = rows.expected_squares(marginal.means[0], marginal.task_posteriors[0])
+            precisions = family.precisions(squares / noise)
+            marginal = around(replace(rows, weights=rows.weights * precisions))
+    mode = Posterior.of(marginal).shifted(center)
+    if not isinstance(family, AVERAGED):
+        return mode, mode
+    nearest = nearest_gaussians(marginal, _average(rows, noise))
+    return mode, Posterior.of(nearest).shifted(center)

@@ -111,15 +111,23 @@ class Level:
     @cached_property
     def solved(self) -> tuple[Array, Array]:
         """Min over δ of (v - δ)ᵀ ZᵀZ (v - δ) + δᵀS⁻¹δ as a matrix, and log determinants."""
-        n, width, _ = self.products.shape
+        n, p, root = len(self.products), self.products.shape[1] - 1, self.root
         information, logs = np.empty_like(self.products), np.empty(n)
-        full = self.root.ndim > 1
-        free = np.arange(width - 1) if full else np.flatnonzero(self.root)
-        for part in chunks(n, width - 1):
+        full = root.ndim > 1
+        free = np.arange(p) if full else np.flatnonzero(root)
+        at = np.arange(len(free))
+        for part in chunks(n, p):
             products = self.products[part]
-            H, logs[part] = self._responses(products, free)
-            rest = np.negative(self.root @ H if full else self.root[free, None] * H)
-            rest[:, np.arange(len(free)), free] += 1.0
+            # H = (I + LᵀAL)⁻¹ Lᵀ(A, b), rows of `free` parameters; L H (-β, 1) is the mean of δ.
+            # No S is inverted, so that variances of 0 are exact.
+            scaled = root.T @ products[:, :p] if full else root[free, None] * products[:, free]
+            system = scaled[:, :, :p] @ root if full else scaled[:, :, free] * root[free]
+            system[:, at, at] += 1.0
+            H = np.linalg.solve(system, scaled)
+            triangle = np.linalg.cholesky(system)
+            logs[part] = 2.0 * np.log(np.einsum("njj->nj", triangle)).sum(axis=1)
+            rest = np.negative(root @ H if full else root[free, None] * H)
+            rest[:, at, free] += 1.0
             # Rows of I - LH that are those of I are not multiplied. A sum of squares, since
             # products minus what is explained would lose digits where S is large.
             quadratic = products.copy()
@@ -129,24 +137,6 @@ class Level:
             quadratic[:, free] = 0.0
             information[part] = quadratic + outer + H.swapaxes(1, 2) @ H
         return information, logs
-
-    def _responses(self, products: Array, free: Indices) -> tuple[Array, Array]:
-        """H = (I + LᵀAL)⁻¹ Lᵀ(A, b), and log det(I + LᵀAL).
-
-        L H (-β, 1) is the posterior mean of δ given the parent's β. No S is inverted, so that
-        variances of 0 are exact: H has the rows of the `free` parameters.
-        """
-        root, p = self.root, products.shape[1] - 1
-        if root.ndim == 1:
-            scaled = root[free, None] * products[:, free]
-            system = scaled[:, :, free] * root[free]
-        else:
-            scaled = root.T @ products[:, :p]
-            system = scaled[:, :, :p] @ root
-        diagonal = np.arange(system.shape[1])
-        system[:, diagonal, diagonal] += 1.0
-        logs = np.log(np.einsum("njj->nj", np.linalg.cholesky(system))).sum(axis=1)
-        return np.asarray(np.linalg.solve(system, scaled), dtype=np.float64), 2.0 * logs
 
     def products_with(self, part: slice, K: Array) -> tuple[Array, Array, Array]:
         """W, W K and W K W of some units, where K is a covariance of their parents."""
@@ -233,7 +223,6 @@ class Hierarchy:
         return [*map(len, self.parents), 1]
 
     def sizes_with(self, used: Flags) -> Array:
-        """Return the numbers of units, tasks that are not used left out."""
         return np.array([np.count_nonzero(used), *self.sizes[1:-1]])
 
     def ancestors(self, level: int) -> Indices:
@@ -282,7 +271,6 @@ class Marginal:
         self.center = Center.of(self.total, self.precision)
 
     def summed(self, level: int, values: Array) -> Array:
-        """Sum over the units of each parent."""
         parents, n = self.hierarchy.parents[level], self.hierarchy.sizes[level + 1]
         if n == 1:
             return np.asarray(values.sum(axis=0, keepdims=True))
@@ -292,7 +280,6 @@ class Marginal:
         return flat.reshape(-1, *values.shape[1:])
 
     def _covaried(self, level: int, rows: Array) -> Array:
-        """S of each unit times its row."""
         root = self.roots[level]
         result = times(times(rows, root.T), root)
         return result if self.shares is None else self.shares[level][:, None] * result

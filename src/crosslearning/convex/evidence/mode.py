@@ -47,7 +47,6 @@ class LaplaceData:
     def of(
         cls, rows: GLMRows | Expansion, groups: Hierarchy | None = None, dispersion: float = 1.0
     ) -> Self:
-        """Find the intercepts, which are last."""
         p = rows.n_parameters
         intercept = np.arange(p) >= p - rows.family.n_scores * rows.intercept
         return cls(rows, intercept, groups or Hierarchy.flat(rows.n_tasks), dispersion)

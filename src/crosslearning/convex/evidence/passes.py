@@ -67,14 +67,7 @@ def _start(
     """Where to begin, and the pooled scores from which intercepts are measured."""
     n, q = statistics.n_tasks, family.n_scores
     p = (statistics.n_features + intercept) * q
-    point = Pass(
-        family=family,
-        scaling=scaling,
-        intercept=intercept,
-        thetas=np.zeros((n, p)),
-        covariances=np.zeros((n, p, p)),
-        dispersion=1.0,
-    )
+    point = Pass(family, scaling, intercept, np.zeros((n, p)), np.zeros((n, p, p)), 1.0)
     total, weights = statistics.task_weights.sum(), statistics.task_weights
     if isinstance(family, Multinomial):
         slope = passed(point).slopes[:, p - q :].sum(axis=0) if intercept else np.zeros(q)

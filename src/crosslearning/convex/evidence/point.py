@@ -123,8 +123,7 @@ class EvidencePoint:
     def observed(self, group: Indices) -> Array:
         """Return the observed curvature; its mean with the expected one, of several levels."""
         marginal, n, p = self.marginal, int(group.max()) + 1, len(self.coef)
-        j, pull = np.arange(p), self.center.beta * self._prior
-        levels = range(len(self.sums))
+        j, pull, levels = np.arange(p), self.center.beta * self._prior, range(len(self.sums))
         ancestors = [marginal.hierarchy.ancestors(level) for level in levels]
 
         def vectors(part: slice) -> Array:

@@ -115,13 +115,8 @@ class Posterior(NamedTuple):
     @classmethod
     def of(cls, marginal: Marginal, noise: float = 1.0) -> "Posterior":
         center, units = marginal.center, [marginal.task_posteriors, *marginal.group_posteriors[:-1]]
-        return cls(
-            center.beta,
-            noise * center.covariance,
-            marginal.means[:-1],
-            [noise * covariances for covariances, _ in units],
-            [gains for _, gains in units],
-        )
+        covariances, gains = [noise * each for each, _ in units], [gain for _, gain in units]
+        return cls(center.beta, noise * center.covariance, marginal.means[:-1], covariances, gains)
 
     def shifted(self, by: Array) -> "Posterior":
         return self._replace(center=self.center + by, means=[means + by for means in self.means])

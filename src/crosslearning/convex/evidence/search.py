@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -105,7 +105,6 @@ class Optimum(Generic[Point]):
 
     @property
     def variances(self) -> Array:
-        """Diagonal of S of all levels."""
         return self.root**2 if self.root.ndim == 1 else np.sum(self.root**2, axis=1)
 
     def fit(self, family: Family | None = None) -> EvidenceFit:
@@ -187,10 +186,7 @@ class Search(Generic[Point]):
             pairs = len(free) * (len(free) - 1) // 2
             if tried[-1].point.promise_of_full(free) > pairs * self._price[0]:
                 tried.append(self._full(tried[-1]))
-        best = tried[0]
-        for other in tried[1:]:
-            best = other if other.score > best.score + _MENTION else best
-        return best
+        return reduce(lambda a, b: b if b.score > a.score + _MENTION else a, tried)
 
     def best(self, structure: str, start: Optimum[Point] | None = None) -> Optimum[Point]:
         """Return the best variances of a structure, from those of another or where it begins."""

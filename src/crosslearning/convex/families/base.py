@@ -42,7 +42,6 @@ class Family(ABC):
         return ""
 
     def begun(self, y: Array, weights: Array) -> Self:  # noqa: ARG002
-        """Return the family with a shape to begin with."""
         return self
 
     @classmethod
@@ -83,9 +82,9 @@ class Family(ABC):
         """A family with a similar mode that is easier to find, if this one's is hard to find."""
         return None
 
-    @abstractmethod
-    def start(self, y: Array, weights: Array) -> Array:
+    def start(self, y: Array, weights: Array) -> Array:  # noqa: ARG002
         """Approximately the best constant scores."""
+        return np.zeros(1)
 
     @abstractmethod
     def log_density(self, y: Array, scores: Array, dispersion: float) -> Array:

@@ -97,7 +97,6 @@ class Multinomial(Family):
         return np.asarray(np.take_along_axis(logs, y.astype(np.intp)[None], axis=0)[0])
 
     def probabilities(self, scores: Array) -> Array:
-        """Softmax of the classes."""
         return np.moveaxis(softmax(self._classes(scores), axis=0), 0, -1)
 
     def _classes(self, scores: Array) -> Array:
@@ -217,9 +216,6 @@ class Ordinal(Family):
 
     def possible(self, y: Array) -> NDArray[Any]:
         return np.isin(y, np.arange(self.n_classes))
-
-    def start(self, y: Array, weights: Array) -> Array:  # noqa: ARG002
-        return np.zeros(1)
 
     def _ends(self, y: Array, score: Array) -> tuple[Array, Array]:
         """Thresholds above and below each class, less the score."""

@@ -101,7 +101,6 @@ class SmoothPoint:
         return max(float(unbalanced), float(net), self.force_change)
 
     def with_problem(self, **changes: Any) -> "SmoothPoint":
-        """Return the same place in a problem with other forces or another strength."""
         problem = replace(self.problem, **changes)
         return problem.at(self.thetas, self.center, self.loss_gradient)
 
@@ -159,35 +158,27 @@ def joint_step(point: SmoothPoint) -> SmoothPoint:
 
 
 def _solved(
-    point: SmoothPoint,
-    A: Array,
-    E: Array,
-    task_gradient: Array,
-    center_gradient: Array,
-    *,
-    staying: float = 1e-13,
+    point: SmoothPoint, A: Array, E: Array, g: Array, net: Array, *, staying: float = _STAYING[0]
 ) -> tuple[Array, Array]:
-    """Solve (A_i + E_i) dθ_i - E_i dc = -g_i and Σ E_i (dc - dθ_i) = -g for dθ and dc.
+    """Solve (A_i + E_i) dθ_i - E_i dc = -g_i and Σ E_i (dc - dθ_i) = -net for dθ and dc.
 
     Eliminating the tasks leaves Σ A_i (A_i + E_i)⁻¹ E_i for the centre.
     """
-    n, p = task_gradient.shape
-    curvature = point.problem.loss.curvature
-    diagonal = np.arange(p)
-    K = A + E
+    n, p = g.shape
+    curvature, diagonal, K = point.problem.loss.curvature, np.arange(p), A + E
     # Directions that neither data nor tether determine: a tiny weight on staying.
     size = np.trace(K, axis1=1, axis2=2)
     K[:, diagonal, diagonal] += (1e-11 * curvature + 1e-15 * size)[:, None]
-    g = task_gradient[:, :, None]
     if point.problem.fixed_center:
-        return _visible(point, E, np.asarray(-np.linalg.solve(K, g)[:, :, 0])), np.zeros(p)
-    solved = np.linalg.solve(K, np.concatenate([E, g], axis=2))
+        step = -np.linalg.solve(K, g[:, :, None])[:, :, 0]
+        return _visible(point, E, np.asarray(step)), np.zeros(p)
+    solved = np.linalg.solve(K, np.concatenate([E, g[:, :, None]], axis=2))
     Y, y = solved[:, :, :p], solved[:, :, p]
     schur = A.reshape(n * p, p).T @ Y.reshape(n * p, p)
     schur[diagonal, diagonal] += staying * curvature.sum()
-    right = -center_gradient - np.einsum("npq,nq->p", E, y)
+    right = -net - np.einsum("npq,nq->p", E, y)
     # Where nothing holds or pulls, the centre is free, and rounding errors would carry it far.
-    free = center_gradient == 0.0
+    free = net == 0.0
     if free.any():
         free &= ~E.any(axis=(0, 2))
         right[free] = 0.0
@@ -236,9 +227,8 @@ def solve(
     while point.residual > goal and n_iter < max_iter:
         change = point.force_change
         if point.gradient_norm <= max(_INNER * change, 0.1 * goal):
-            point, n_steps = _joint_steps(
-                point.with_problem(forces=point.forces), goal, max_iter - n_iter
-            )
+            point = point.with_problem(forces=point.forces)
+            point, n_steps = _joint_steps(point, goal, max_iter - n_iter)
             if change > _PATIENCE * last:
                 stronger = min(_STRONGER * point.problem.strength, _STRONGEST)
                 point = point.with_problem(strength=stronger)
@@ -258,7 +248,7 @@ def solve(
 
 
 def _joint_steps(point: SmoothPoint, goal: float, max_steps: int) -> tuple[SmoothPoint, int]:
-    """Newton steps in everything at once, as long as the residual falls."""
+    """Take joint steps as long as the residual falls."""
     for n_steps in range(max_steps):
         if point.residual <= goal:
             return point, n_steps

@@ -66,7 +66,6 @@ class ConvexProblem:
 
     @cached_property
     def pooled(self) -> ConvexSolution:
-        """The limit of radius 0."""
         center = independent(self.loss.pooled(), self.intercept, self.max_iter)[0]
         return self._limit(center + np.zeros(self.loss.shape), center, _POOLED)
 
@@ -154,7 +153,6 @@ class ConvexProblem:
         return [self.end(coupling, b, start) for b in range(len(coupling.blocks))]
 
     def end(self, coupling: BlockTethers, block: int, start: ConvexSolution | None = None) -> float:
-        """Smallest radius of a block at which its bound is inactive, the others fixed."""
         tether, at = coupling.tethers[block], coupling.blocks[block]
         free = Tether(np.inf, tether.stiffness, tether.tension)
         tethers = (*coupling.tethers[:block], free, *coupling.tethers[block + 1 :])
@@ -205,7 +203,9 @@ class ConvexProblem:
         diagonal = np.arange(H.shape[1])
         H[:, diagonal, diagonal] += fixed[loose] * (size + (size == 0))[:, None]
         offsets = solution.thetas - solution.center
-        offsets[loose] = determined_part(H, offsets[loose])
+        values, vectors = np.linalg.eigh(H)
+        seen = vectors * _significant(values)[:, None, :]
+        offsets[loose] = times_each(seen, times_each(seen.transpose(0, 2, 1), offsets[loose]))
         fits = np.all(coupling.clipped(offsets) == offsets, axis=1) & loose
         thetas = np.where(fits[:, None], solution.center + offsets, solution.thetas)
         return replace(solution, thetas=thetas)
@@ -257,13 +257,6 @@ def independent(loss: Loss, intercept: slice, max_iter: int) -> Array:
     return thetas
 
 
-def determined_part(H: Array, offsets: Array) -> Array:
-    """Part of each offset that the data see: its projection onto the range of H_i."""
-    values, vectors = np.linalg.eigh(H)
-    significant = vectors * _significant(values)[:, None, :]
-    return times_each(significant, times_each(significant.transpose(0, 2, 1), offsets))
-
-
 def _least_norm_solution(H: Array, g: Array, intercept: slice) -> Array:
     """Solve H x = g for each task; of several solutions the one with the least coefficients."""
     at = np.arange(H.shape[1])[intercept]
@@ -281,9 +274,7 @@ def _least_norm_solution(H: Array, g: Array, intercept: slice) -> Array:
 
 
 def _pseudo_inverse(H: Array) -> Array:
-    values, vectors = np.linalg.eigh(H)
-    inverse = np.divide(1.0, values, out=np.zeros_like(values), where=_significant(values))
-    return np.asarray((vectors * inverse[:, None, :]) @ vectors.transpose(0, 2, 1))
+    return np.asarray(np.linalg.pinv(H, rcond=_RANK * H.shape[1], hermitian=True))
 
 
 def _significant(values: Array) -> Flags:

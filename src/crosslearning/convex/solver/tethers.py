@@ -68,7 +68,6 @@ class Hold:
     radial: list[tuple[slice, Array, Array, Array]]
 
     def hessian(self) -> Array:
-        """Hessian of the envelope, shape (n_tasks, P, P)."""
         return self._tensor(lambda share: share)
 
     def release(self) -> Array:

@@ -66,7 +66,7 @@ class PassSums:
 _SUMS = [field.name for field in fields(PassSums)][1:]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class Pass:
     """Parameters at which to sum rows: what one pass over a table needs to know."""
 

@@ -49,7 +49,6 @@ class Moments:
 
     @property
     def n_columns(self) -> int:
-        """Number of columns, the intercept's among them."""
         return int(self.products.shape[1] - 1)
 
     def take(self, tasks: Indices | slice) -> "Moments":
@@ -191,7 +190,6 @@ class GLMRows:
         return np.asarray(self.weights * ((self.y - means) ** 2 + variances))
 
     def log_likelihood(self, thetas: Array, dispersion: float) -> Array:
-        """Weighted log density of each task."""
         return self.totals(thetas, partial(self.family.log_density, dispersion=dispersion))
 
     def totals(self, thetas: Array, function: Callable[[Array, Array], Array]) -> Array:

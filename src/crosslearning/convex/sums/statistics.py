@@ -165,8 +165,8 @@ class Statistics:
         where = positions(self.labels, other.labels)
         if where is None or np.any(self.cells.counts[where] < other.cells.counts):
             raise ValueError(
-                "Statistics can only be subtracted from statistics that include their rows; some "
-                "task has more rows in the subtrahend. Check the order of the operands."
+                "Statistics can only be subtracted from statistics that include their rows; check "
+                "the order of the operands."
             )
         rest = self._with(self.labels, self.cells.copy())
         rest.cells[where] = rest.cells[where].minus(other.cells)
@@ -240,13 +240,13 @@ class Statistics:
                 f"the first one of type {type(self.labels[0]).__name__}. Use strings."
             )
         header = {"format": _FORMAT, "n_folds": self.n_folds, "seed": self.seed}
-        arrays = vars(self.cells)
         text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+        arrays = {"header": text, "labels": self.labels, **vars(self.cells)}
         if not isinstance(path, str | Path):
-            np.savez(path, header=text, labels=self.labels, **arrays)
+            np.savez(path, **arrays)
             return
         with replacing(Path(path)) as temporary, temporary.open("wb") as file:
-            np.savez(file, header=text, labels=self.labels, **arrays)
+            np.savez(file, **arrays)
 
     @classmethod
     def load(cls, path: str | Path | BinaryIO) -> Statistics:

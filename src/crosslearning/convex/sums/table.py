@@ -38,7 +38,6 @@ class TaskTable:
 
     @cached_property
     def sums(self) -> Statistics:
-        """Sums that least squares needs."""
         labels = np.arange(self.n_tasks)
         return Statistics.of(self.X, self.y, self.tasks, labels=labels, sample_weight=self.weights)
 
@@ -71,7 +70,6 @@ class SquaredError:
 
     @classmethod
     def of(cls, data: Data, models: Indices) -> "SquaredError":
-        """Sum rows that are not summed yet."""
         sums = data if isinstance(data, Statistics) else data.sums
         return cls(sums.total().cells[:, 0], models)
 
