@@ -65,19 +65,14 @@ class GaussianData:
     def at(self, root: Array, ratio: Array | float) -> EvidencePoint:
         """Evaluate at Σ = σ² root rootᵀ, all τ² = σ² ratio, and the best σ²."""
         precision = np.where(self.flat, 0.0, np.divide(1.0, ratio))
-        marginal = Marginal(
-            products=self.moments.products,
-            hierarchy=self.hierarchy,
-            roots=roots_of_levels(root, len(self.flat)),
-            precision=precision,
-            factors=self._factors,
-        )
+        products, roots = self.moments.products, roots_of_levels(root, len(self.flat))
+        marginal = Marginal(products, self.hierarchy, roots, precision, factors=self._factors)
         center = marginal.center
         v = np.append(-center.beta, 1.0)
         squares = max(float(v @ marginal.total @ v + precision @ center.beta**2), 0.0)
         n_rows = float(self.moments.counts.sum())
         n_free = max(n_rows - center.n_flat, 1.0)
-        targets = float(self.moments.products[:, -1, -1].sum())
+        targets = float(products[:, -1, -1].sum())
         smallest = _ROUNDING * (targets / max(n_rows, 1.0) or 1.0)
         noise = max(squares / n_free, smallest)
         logs = marginal.log_det + center.log_det - np.log(precision[~self.flat]).sum()

@@ -10,6 +10,7 @@ Kullback-Leibler divergence from the posterior (variational inference).
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -51,8 +52,19 @@ def laplace_fit(rows: GLMRows, *, groups: Hierarchy | None = None, **options: An
             f"Groups within groups need another family than {rows.family.name!r}. Use 'gaussian' "
             "for numbers or 'poisson' for counts, or name only the innermost groups as tasks."
         )
-    optimum, rows = _settled(rows, settings, groups)
-    return approximate(optimum, _average(rows, optimum.point.dispersion), settings.tol, added)
+    data = LaplaceData.of(rows, groups)
+    data.begin()
+    search = data.search(settings)
+    optimum = search.run(settings.covariance)
+    for _ in range(_MAX_ROUNDS):  # variances, and dispersion and shape, in turn
+        if data.settled(optimum, optimum.ratio[search.blocks[search.columns]]):
+            break
+        # One level keeps the structure that it has chosen at the first dispersion.
+        structure = optimum.structure if groups is None else settings.covariance
+        optimum = data.search(settings, optimum).run(structure)
+    settled = cast("GLMRows", optimum.point.data.rows)
+    average = partial(settled.products, dispersion=optimum.point.dispersion)
+    return approximate(optimum, average, settings.tol, added)
 
 
 def approximate(
@@ -68,23 +80,6 @@ def approximate(
     return replace(fit, averaged=averaged) if isinstance(family, AVERAGED) else fit
 
 
-def _settled(
-    rows: GLMRows, options: SearchOptions, groups: Hierarchy | None
-) -> tuple[Optimum[LaplacePoint], GLMRows]:
-    """Learn variances, and dispersion and shape, in turn; also return rows with the shape."""
-    data = LaplaceData.of(rows, groups)
-    data.begin()
-    search = data.search(options)
-    optimum = search.run(options.covariance)
-    for _ in range(_MAX_ROUNDS):
-        if data.settled(optimum, optimum.ratio[search.blocks[search.columns]]):
-            break
-        # One level keeps the structure that it has chosen at the first dispersion.
-        structure = optimum.structure if groups is None else options.covariance
-        optimum = data.search(options, optimum).run(structure)
-    return optimum, cast("GLMRows", optimum.point.data.rows)
-
-
 def nearest_gaussians(marginal: Marginal, average: Average, tol: float = 1e-6) -> Marginal:
     """Step from the mode towards averaged products until no mean moves by 0.01 sds, or 10 √tol."""
     close = max(_CLOSE, 10.0 * tol**0.5)
@@ -98,10 +93,6 @@ def nearest_gaussians(marginal: Marginal, average: Average, tol: float = 1e-6) -
         if np.all((marginal.means[0] - before) ** 2 <= close**2 * variances):
             break
     return marginal
-
-
-def _average(rows: GLMRows, dispersion: float) -> Average:
-    return lambda thetas, covariances: rows.products(thetas, dispersion, covariances)
 
 
 def new_tasks(
@@ -123,5 +114,5 @@ def new_tasks(
     mode = Posterior.of(marginal).shifted(center)
     if not isinstance(family, AVERAGED):
         return mode, mode
-    nearest = nearest_gaussians(marginal, _average(rows, noise))
+    nearest = nearest_gaussians(marginal, partial(rows.products, dispersion=noise))
     return mode, Posterior.of(nearest).shifted(center)

@@ -157,11 +157,10 @@ class Level:
 class ThinLevel(Level):
     """Tasks with m rows, fewer than columns, in O(N m p²) operations.
 
-    `factors` F_i are m rows (columns, target) whose products are those of task i, and
-    Z_i = K_i^-½ F_i with K_i = I + X_i S X_iᵀ, so that W_i = Z_iᵀZ_i (Woodbury).
+    W_i = Z_iᵀZ_i with Z_i = K_i^-½ F_i and K_i = I + X_i S X_iᵀ (Woodbury).
     """
 
-    factors: Array
+    factors: Array  # F_i: m rows (columns X_i, target) whose products are those of task i
 
     @cached_property
     def solved(self) -> tuple[Array, Array]:
@@ -233,7 +232,7 @@ class Hierarchy:
         return unit
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False)
 class Marginal:
     """Posterior of centre and units, given a root of S of each level, tasks first.
 

@@ -159,10 +159,8 @@ class LaplaceData:
         return Mode(position, thetas, float(logs.sum() - 0.5 * squares))
 
     def _marginal(self, thetas: Array, roots: list[Array], precision: Array) -> Marginal:
-        products = self.rows.products(thetas, self.dispersion)
-        return Marginal(
-            products=products, hierarchy=self.hierarchy, roots=roots, precision=precision
-        )
+        products = self.rows.products(thetas, dispersion=self.dispersion)
+        return Marginal(products, self.hierarchy, roots, precision)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -1,8 +1,7 @@
 """The evidence for generalised linear models whose rows are passed over a few times.
 
-A pass sums the log likelihood of each task and its derivatives. Until the next one a quadratic
-model stands for the rows: variances are searched for on it, and its optimum is where the next pass
-looks.
+Between passes a quadratic model stands for the rows: variances are searched for on it, and its
+optimum is where the next pass looks.
 """
 
 from dataclasses import replace
@@ -54,7 +53,7 @@ def laplace_passes(
     def average(thetas: Array, covariances: Array) -> Array:
         at = replace(start, thetas=thetas + added, covariances=covariances, averaged=True)
         sums = Expansion(thetas, passed(at), family, intercept, squares)
-        return sums.products(thetas, climb.dispersion)
+        return sums.products(thetas, dispersion=climb.dispersion)
 
     fit = approximate(climb.optimum, average, options.tol, added)
     fit = replace(fit, n_iter=climb.n_passes, status=status)

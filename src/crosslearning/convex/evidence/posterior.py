@@ -27,10 +27,7 @@ class EvidenceStatus(Enum):
     """How the search ended; the value is the sentence shown to the user."""
 
     CONVERGED = "The evidence is at its maximum to the tolerance."
-    NOISELESS = (
-        "The targets are fitted to rounding error: the noise is set to the smallest value "
-        "distinguishable from 0."
-    )
+    NOISELESS = "The targets are fitted to rounding error: the noise is the least resolvable."
     MAX_ITER = "The iterations ended before the evidence was at its maximum. Raise `max_iter`."
     MAX_PASSES = (
         "The parameters still moved after 50 passes over the rows: variances between the tasks are "

@@ -133,8 +133,7 @@ class Optimum(Generic[Point]):
 class Search(Generic[Point]):
     """A model as a function of the variances S of each level, tasks first, and t of the centre.
 
-    Begins where a task's own rows and the others' are worth the same, with t of each block that
-    explain a target of variance 1, or at the variances of an earlier search.
+    Begins with t of each block that explain a target of variance 1, or at an earlier optimum.
     """
 
     def __init__(

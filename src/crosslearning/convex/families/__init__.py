@@ -1,7 +1,6 @@
 """Distributions of a target given its linear scores, by kind of target, and their registry.
 
-A family has a log density and three derivatives of it. All are log-concave in their scores, except
-Student's, which has its own fit.
+All are log-concave in their scores, except Student's, which has its own fit.
 
 Legend
 ------

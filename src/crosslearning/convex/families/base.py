@@ -34,7 +34,7 @@ class Family(ABC):
     @classmethod
     def of(cls, attributes: Mapping[str, Any]) -> Self:
         """Take the parameters and fitted attributes of an estimator."""
-        return cls(*(attributes[name] for name in cls.parameters))
+        return cls(*(attributes[name] for name in cls.parameters if name in attributes))
 
     @classmethod
     def recognised(cls, y: Array) -> str:  # noqa: ARG003

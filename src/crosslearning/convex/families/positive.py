@@ -1,12 +1,11 @@
 """Targets of at least 0, log link: counts and amounts."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, xlogy
+from scipy.special import gammaincinv, gammaln, xlogy
 
 from crosslearning.convex.families.base import OneScore
 from crosslearning.tether import Array
@@ -44,14 +43,12 @@ class LogLink(OneScore):
 
     def quantiles(self, mean: Array, sd: Array, dispersion: float, levels: Array) -> Array:
         """Match a gamma distribution, which may have some of its mass at 0."""
-        from scipy import stats  # takes long to import
-
         zero = self._zero(mean, dispersion)
         positive = mean / (1.0 - zero)
         variance = (sd**2 + mean**2) / (1.0 - zero) - positive**2
         variance = np.maximum(variance, _SMALLEST * positive**2)
         inner = np.clip((levels - zero) / (1.0 - zero), 0.0, 1.0)
-        ends = stats.gamma.ppf(inner, positive**2 / variance, scale=variance / positive)
+        ends = gammaincinv(positive**2 / variance, inner) * (variance / positive)
         return np.asarray(np.where(levels <= zero, 0.0, ends))
 
     def _zero(self, mean: Array, dispersion: float) -> Array:  # noqa: ARG002
@@ -118,10 +115,6 @@ class NegativeBinomial(Poisson):
     name, words = "negative-binomial", "overdispersed counts"
     parameters, by_passes = ("overdispersion_",), False
     has_dispersion = quasi = False
-
-    @classmethod
-    def of(cls, attributes: Mapping[str, Any]) -> Self:
-        return cls(attributes.get("overdispersion_", cls.overdispersion))
 
     @classmethod
     def recognised(cls, y: Array) -> str:  # noqa: ARG003

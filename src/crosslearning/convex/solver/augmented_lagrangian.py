@@ -143,8 +143,7 @@ def _line_search(point: SmoothPoint, step: Array, center_step: Array) -> SmoothP
 def joint_step(point: SmoothPoint) -> SmoothPoint:
     """Newton step for the optimality conditions in tasks, centre and forces, undamped.
 
-    The forces follow λ = σ w - σ prox(w) with w = θ - c + λ / σ. With the release R that reads
-    dλ = σ (R - I) (dθ - dc) + R (exerted - λ), which leaves the system of the smooth problem.
+    With the release R, dλ = σ (R - I) (dθ - dc) + R (exerted - λ).
     """
     problem = point.problem
     release = point.hold.release()
@@ -262,10 +261,7 @@ def _joint_steps(point: SmoothPoint, goal: float, max_steps: int) -> tuple[Smoot
 def certified(
     loss: Loss, coupling: BlockTethers, solution: ConvexSolution, *, fixed_center: bool = False
 ) -> ConvexSolution:
-    """Return the solution with the forces -∇f_i and the residual that its tasks and centre have.
-
-    Each task must be the proximal step of its tether from where its force would carry it.
-    """
+    """Return the solution with the forces -∇f_i and the residual that its tasks and centre have."""
     gradient = loss.gradient(solution.thetas)
     curvature = loss.curvature[:, None]
     offsets = solution.thetas - solution.center

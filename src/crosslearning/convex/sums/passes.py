@@ -49,8 +49,7 @@ class PassSums:
         return total
 
     def __radd__(self, other: object) -> PassSums:
-        """Support ``sum``, which starts with 0."""
-        return self if other == 0 else NotImplemented
+        return self if other == 0 else NotImplemented  # `sum` starts with 0
 
     def take(self, tasks: Indices | slice) -> PassSums:
         return PassSums(**{name: part[tasks] for name, part in vars(self).items()})
@@ -78,9 +77,6 @@ class Pass:
     dispersion: float
     averaged: bool = False  # slopes and curvatures, over Gaussians of these covariances
 
-    def take(self, tasks: Indices) -> Pass:
-        return replace(self, thetas=self.thetas[tasks], covariances=self.covariances[tasks])
-
     def sums(
         self, X: Array, y: Array, tasks: Indices, sample_weight: ArrayLike | None = None
     ) -> PassSums:
@@ -90,15 +86,15 @@ class Pass:
         table = TaskTable(X, y, checked_weights(sample_weight, len(y)), codes, len(present))
         columns = self.scaling.columns(X, intercept=self.intercept)
         rows = table.glm(columns, self.family, intercept=self.intercept)
-        at, sums = self.take(present), PassSums.empty(present, rows.n_parameters)
+        thetas, K = self.thetas[present], self.covariances[present]
+        sums = PassSums.empty(present, rows.n_parameters)
         sums.counts = rows.counts
-        covariances = at.covariances if self.averaged else None
-        sums.slopes, sums.curvatures = rows.derivatives(at.thetas, covariances)
+        sums.slopes, sums.curvatures = rows.derivatives(thetas, K if self.averaged else None)
         if not self.averaged:
-            sums.values = rows.log_likelihood(at.thetas, 1.0)
-            sums.tilts = rows.tilt(at.thetas, at.covariances, 1.0)
+            sums.values = rows.log_likelihood(thetas, 1.0)
+            sums.tilts = rows.tilt(thetas, K, 1.0)
             if isinstance(self.family, OneScore) and self.family.has_dispersion:
-                sums.squares = rows.totals(at.thetas, self.family.squared_error)
+                sums.squares = rows.totals(thetas, self.family.squared_error)
         return sums
 
 

@@ -228,7 +228,7 @@ class GLMRows:
         return slopes, bends.reshape(self.n_tasks, p * q, p * q)
 
     def products(
-        self, thetas: Array, dispersion: float = 1.0, covariances: Array | None = None
+        self, thetas: Array, covariances: Array | None = None, dispersion: float = 1.0
     ) -> Array:
         """Curvature A_i, bordered by b_i = A_iθ_i + gradient; averaged as in `derivatives`."""
         g, A = self.derivatives(thetas, covariances)

@@ -143,11 +143,9 @@ class Statistics:
         return f"Statistics({size}, {self.n_folds} folds)"
 
     def __radd__(self, other: object) -> Statistics:
-        """Support ``sum``, which starts with 0."""
-        return self if other == 0 else NotImplemented
+        return self if other == 0 else NotImplemented  # `sum` starts with 0
 
     def __add__(self, other: Statistics) -> Statistics:
-        """Statistics of the rows of both."""
         if not isinstance(other, Statistics):
             return NotImplemented
         self._check_folds(other)
@@ -303,8 +301,7 @@ def checked_rows(X: ArrayLike, y: ArrayLike) -> tuple[Array, Array]:
             "`X` must be a matrix and `y` must hold one number for each of its rows; got shapes "
             f"{features.shape} and {target.shape}."
         )
-    # Sums first: they need no array of flags.
-    if not np.isfinite(features.sum() + target.sum()):
+    if not np.isfinite(features.sum() + target.sum()):  # fast, and needs no array of flags
         finite = np.isfinite(features).all(axis=1) & np.isfinite(target)
         if not finite.all():
             raise ValueError(
