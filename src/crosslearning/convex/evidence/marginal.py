@@ -96,10 +96,7 @@ class Center:
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """Information of each unit about its parent: W = A - A (A + S⁻¹)⁻¹ A, bordered by targets.
-
-    O(N p³) operations, and as much memory as the products; :class:`ThinLevel` is for few rows.
-    """
+    """Information of each unit about its parent: W = A - A (A + S⁻¹)⁻¹ A, bordered by targets."""
 
     products: Array
     root: Array

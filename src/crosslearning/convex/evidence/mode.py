@@ -118,10 +118,9 @@ class LaplaceData:
         return bool(abs(np.log(self.dispersion / before)) <= _SETTLED and moved <= _SHAPE_SETTLED)
 
     def climb(self, root: Array, precision: Array) -> tuple[Mode, Marginal]:
-        """Damped Newton steps on all parameters jointly, from where the search was last.
+        """Damped Newton steps on all parameters, from the last mode or, if better, the pooled one.
 
-        Or from the pooled model without features, if that is better. A precision of infinity holds
-        the centre at 0. A step is halved until it does not lead down.
+        A precision of infinity holds the centre at 0.
         """
         p, n_units = len(precision), self.hierarchy.sizes[:-1]
         roots = roots_of_levels(root, p)

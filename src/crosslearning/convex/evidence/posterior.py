@@ -79,10 +79,7 @@ class VarianceLaw:
     def interval_along(
         self, directions: Array, covariance: Array, coverage: float
     ) -> tuple[Array, Array]:
-        """Combine intervals of the parameters' variances to those along directions.
-
-        By the MOVER method: distances of the ends are added, of different estimates as squares.
-        """
+        """Combine intervals of variances to those along directions (the MOVER method)."""
         lower, upper = self.interval(coverage)
         estimates = np.array([self.estimates, self.offsets, self.df])
         group = np.unique(estimates, axis=1, return_inverse=True)[1].ravel()

@@ -355,8 +355,8 @@ def full_covariance(search: Search[Point], start: Optimum[Point]) -> tuple[Array
     """Maximise evidence - κ/2 (log det K + tr K⁻¹), where S = D^½ K D^½, by L-BFGS.
 
     D are the variances of the diagonal structure; κ, the number of parameters plus 1, counts as
-    that many tasks that agree with it. Returns a root of S, a vector where S is 0, all t, the
-    number of evaluations, and whether the optimiser has converged.
+    that many tasks that agree with it. Returns a root of S (a vector if S is 0), all t, the number
+    of evaluations, and convergence.
     """
     variances, ratio, group = start.root**2, start.ratio, search.blocks[search.columns]
     free = np.flatnonzero(variances > 0)

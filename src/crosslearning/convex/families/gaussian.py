@@ -53,8 +53,7 @@ class Student(Gaussian):
     """Real targets with outliers; fewer degrees of freedom give these less weight."""
 
     df: float = 4.0
-    name, words, parameters = "student", "real numbers with outliers", ("df",)
-    label = "robust"
+    name, label, words, parameters = "student", "robust", "real numbers with outliers", ("df",)
 
     def __post_init__(self) -> None:
         if not self.df > 0:
@@ -73,8 +72,7 @@ class Quantile(Gaussian):
     """Real targets, of which the score is a quantile, in units of their noise.
 
     An asymmetric Laplace density: the check loss of a residual r, convolved with a logistic kernel
-    to quantile · r + width · log(1 + exp(-r / width)), over a fixed scale: one learned from the
-    same residuals would fall with every overfitted task.
+    to quantile · r + width · log(1 + exp(-r / width)), over a fixed scale against overfitted tasks.
     """
 
     quantile: float = 0.5

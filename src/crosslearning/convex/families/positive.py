@@ -78,8 +78,7 @@ class Poisson(LogLink):
 
     name, words, also = "poisson", "counts", ("negative-binomial",)
     by_passes = quasi = True
-    least_dispersion = 1.0
-    power = 1.0
+    power, least_dispersion = 1.0, 1.0
 
     @classmethod
     def recognised(cls, y: Array) -> str:
@@ -112,9 +111,8 @@ class NegativeBinomial(Poisson):
     """Counts, log link, variance mean + overdispersion · mean²: Poisson with gamma rates."""
 
     overdispersion: float = 0.5  # learned by evidence
-    name, words = "negative-binomial", "overdispersed counts"
-    parameters, by_passes = ("overdispersion_",), False
-    has_dispersion = quasi = False
+    name, words, parameters = "negative-binomial", "overdispersed counts", ("overdispersion_",)
+    has_dispersion = by_passes = quasi = False
 
     @classmethod
     def recognised(cls, y: Array) -> str:  # noqa: ARG003

@@ -90,8 +90,7 @@ class SmoothPoint:
     @cached_property
     def force_change(self) -> float:
         """How far the forces are from those exerted, as the tasks would feel it."""
-        change = np.abs(self.forces - self.problem.forces).max()
-        return float(change) / self.problem.strength
+        return float(np.abs(self.forces - self.problem.forces).max()) / self.problem.strength
 
     @cached_property
     def residual(self) -> float:
@@ -101,8 +100,7 @@ class SmoothPoint:
         return max(float(unbalanced), float(net), self.force_change)
 
     def with_problem(self, **changes: Any) -> "SmoothPoint":
-        problem = replace(self.problem, **changes)
-        return problem.at(self.thetas, self.center, self.loss_gradient)
+        return replace(self.problem, **changes).at(self.thetas, self.center, self.loss_gradient)
 
     def net(self, forces: Array) -> Array:
         """Sum of the forces on the centre, unless that is fixed."""
@@ -262,8 +260,7 @@ def certified(
     loss: Loss, coupling: BlockTethers, solution: ConvexSolution, *, fixed_center: bool = False
 ) -> ConvexSolution:
     """Return the solution with the forces -∇f_i and the residual that its tasks and centre have."""
-    gradient = loss.gradient(solution.thetas)
-    curvature = loss.curvature[:, None]
+    gradient, curvature = loss.gradient(solution.thetas), loss.curvature[:, None]
     offsets = solution.thetas - solution.center
     targets = offsets - gradient / curvature
     kept = targets - coupling.scaled(loss.curvature).hold(targets).moves

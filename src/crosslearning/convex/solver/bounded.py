@@ -99,10 +99,7 @@ def bounded_levels(
     tol: float,
     max_iter: int,
 ) -> Bounded:
-    """Solve within bounds of each level, tasks first, from the posterior of `marginal`.
-
-    `products` are those of the tasks at some parameters, if they depend on them: Newton's method.
-    """
+    """Solve within bounds of each level, by Newton's method if `products` depend on parameters."""
     roots = np.where(np.asarray(epsilons)[:, None] > 0, marginal.roots, 0.0)
     strengths = [np.ones(n) for n in marginal.hierarchy.sizes[:-1]]  # 1 + multipliers
     residual, thetas, damping = np.inf, marginal.means[0], 1.0

@@ -80,10 +80,9 @@ class Cells:
                 self._add_block(sorted_cells[block], rows, weights.take(members))
 
     def _add_block(self, where: Indices, block: Array, weights: Array) -> None:
-        """Add rows of shape (cells, 1 + rows, columns).
+        """Add rows of shape (cells, 1 + rows, columns), the first of which is a spare one.
 
-        The first row of each cell is a spare one. It becomes the gap between old and new means, so
-        that a single product adds the scatter within the new rows and between them and the old.
+        It becomes the gap between old and new means, so that a single product adds all scatter.
         """
         self.counts[where] += block.shape[1] - 1
         self.log_weights[where] += np.log(weights[:, 1:]).sum(axis=1)
@@ -137,5 +136,4 @@ def _ratio(part: Array, whole: Array) -> Array:
 
 
 def _outer(factor: Array, gap: Array) -> Array:
-    scaled: Array = (factor[..., None] * gap)[..., :, None] * gap[..., None, :]
-    return scaled
+    return np.asarray((factor[..., None] * gap)[..., :, None] * gap[..., None, :])

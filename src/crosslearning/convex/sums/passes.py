@@ -160,10 +160,7 @@ class Expansion:
         return replace(self, thetas=self.thetas[tasks], sums=self.sums.take(tasks))
 
     def unless_worse(self, before: Expansion) -> tuple[Expansion, Flags]:
-        """Return this one, but of tasks that went too far the one before; and which did not.
-
-        A step to the optimum of a quadratic model gains at least half of what it bends on the way.
-        """
+        """Return this one, but of tasks that went too far the one before; and which did not."""
         step = self.thetas - before.thetas
         bends = np.einsum("np,np->n", times_each(before.sums.curvatures, step), step)
         least = before.log_likelihood(self.thetas, 1.0) - _TOO_FAR * bends

@@ -187,8 +187,7 @@ class Statistics:
         # Relative to one cell's means: a sum of large numbers would lose digits.
         first = means[np.unravel_index(weights.argmax(), weights.shape)]
         deviations = np.where(weights[..., None] > 0, means - first, 0.0)
-        mean: Array = first + np.tensordot(weights, deviations, 2) / weights.sum()
-        return mean
+        return np.asarray(first + np.tensordot(weights, deviations, 2) / weights.sum())
 
     def take(self, tasks: Indices | slice) -> Statistics:
         """Return some of the tasks."""
