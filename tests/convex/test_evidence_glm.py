@@ -197,7 +197,7 @@ def test_a_weight_of_two_is_two_rows():
 
 def averaged(rows, point):
     def average(thetas, covariances):
-        return rows.products(thetas, point.dispersion, covariances)
+        return rows.products(thetas, covariances, point.dispersion)
 
     return Posterior.of(nearest_gaussians(point.marginal, average))
 
@@ -236,7 +236,7 @@ def test_a_new_task_is_where_loss_and_prior_balance(family):
     new = random_rows(family, seed=5, n_tasks=2, n=40)
     thetas, covariances = new_tasks_of(new, fit)
     prior = np.linalg.inv(fit.task_covariance + fit.posterior.center_covariance)
-    products = new.products(thetas, fit.noise_variance)
+    products = new.products(thetas, dispersion=fit.noise_variance)
     A, b = products[:, :-1, :-1], products[:, :-1, -1]
     for i in range(2):
         gradient = b[i] - A[i] @ thetas[i]

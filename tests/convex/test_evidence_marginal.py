@@ -72,6 +72,19 @@ def test_the_slope_at_a_variance_of_zero_is_one_sided_and_finite():
         assert point.slopes[0][j, j] == pytest.approx(slope, rel=1e-3)
 
 
+def test_a_narrow_centre_beside_tasks_that_differ_much_is_exact():
+    rows = Rows.random(1, n_tasks=6, n=120)
+    data, root = GaussianData.of(rows.moments), np.full(3, 1e4)
+    narrow, zero = data.at(root, 1e-8), data.at(root, 1e-16)
+    assert narrow.center.n_flat == zero.center.n_flat == 1  # the intercept
+    assert narrow.value == pytest.approx(zero.value, abs=1e-6)
+    assert narrow.slope_of_ratio[0] == pytest.approx(zero.slope_of_ratio[0], rel=1e-6)
+    for ratio in (1e2, 1e6):
+        point, h = data.at(root, ratio), 1e-2 * ratio
+        up, down = (data.at(root, ratio + s * h).value for s in (1, -1))
+        assert ratio * point.slope_of_ratio.sum() == pytest.approx((up - down) / 0.02, rel=1e-3)
+
+
 def test_each_column_may_have_its_own_prior():
     rows, flat = weighted_rows(3), flat_columns(3)
     data, root = GaussianData.of(rows.moments), random_root(3, 3)

@@ -66,7 +66,7 @@ def test_averages_over_separable_classes_are_near_the_exact_integral(n_classes):
     exact = np.tensordot(weights[weights > 1e-8], probabilities(family, scores), 1)
 
     def average(thetas, covariances):
-        return rows.products(thetas, 1.0, covariances)
+        return rows.products(thetas, covariances)
 
     nearest = Posterior.of(nearest_gaussians(point.marginal, average))
     errors = [np.abs(predicted(family, new, own) - exact).max() for own in (nearest, at_mode)]

@@ -2,6 +2,5 @@
 
 ``families`` are distributions of the target, ``sums`` what one pass over rows keeps, ``evidence``
 learns variances between tasks, ``solver`` finds exact solutions under a tether, and ``predict``
-serves estimators and stored models alike. Each uses only those before it. Modules whose name begins
-with an underscore are imported only within their folder; symbols are explained once per folder.
+serves estimators and stored models alike. Each uses only those before it.
 """

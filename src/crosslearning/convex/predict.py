@@ -1,18 +1,14 @@
 """Predictions of linear models, for estimators and for stored models alike.
 
-A row has Gaussian scores, whose means and covariances follow from the posterior of its task's
-parameters. Its target has a mean and a standard deviation, or its classes have probabilities, which
-are averages over these scores. Intervals follow from these, or from errors of held-out rows.
+A row has Gaussian scores, from the posterior of its task's parameters; means and probabilities of
+targets are averages over them. Intervals follow from these, or from errors of held-out rows.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from crosslearning.convex.families import (
@@ -26,7 +22,7 @@ from crosslearning.convex.families import (
 )
 from crosslearning.convex.sums.columns import Scaling
 from crosslearning.convex.sums.rows import score_covariances
-from crosslearning.tether import Array, Indices
+from crosslearning.tether import Array, Flags, Indices
 
 _AT_ONCE = 2**16  # rows
 _COVERAGES = (0.5, 0.8, 0.9, 0.95)
@@ -44,14 +40,14 @@ def linear_scores(attributes: Mapping[str, Any], X: Array, codes: Indices) -> Ar
 
 def _with_center(attributes: Mapping[str, Any]) -> tuple[Array, Array]:
     """Coefficients (n, n_scores, n_features) and intercepts of tasks, groups and centre."""
-    center = np.atleast_2d(attributes["center_coef_"])
-    coefs = [attributes["coef_"], *attributes.get("group_coef_", ()), center]
-    levels = [attributes["intercept_"], *attributes.get("group_intercept_", ())]
-    levels.append(np.reshape(attributes["center_intercept_"], (1, -1)))
-    return (
-        np.concatenate([coef.reshape(-1, *center.shape) for coef in coefs]),
-        np.concatenate([level.reshape(-1, len(center)) for level in levels]),
-    )
+    shape = np.atleast_2d(attributes["center_coef_"]).shape
+
+    def stacked(name: str, shape: tuple[int, ...]) -> Array:
+        groups = attributes.get(f"group_{name}", ())
+        levels = [attributes[name], *groups, attributes[f"center_{name}"]]
+        return np.concatenate([np.reshape(level, (-1, *shape)) for level in levels])
+
+    return stacked("coef_", shape), stacked("intercept_", shape[:1])
 
 
 def _linear_scores(coef: Array, intercept: Array, X: Array, codes: Indices) -> Array:
@@ -64,8 +60,7 @@ def _linear_scores(coef: Array, intercept: Array, X: Array, codes: Indices) -> A
 class Predictor:
     """What predictions of a Bayesian linear model need.
 
-    Codes of rows are the numbers of their tasks; -1 is a new task. Of groups within groups, larger
-    numbers are new tasks in known groups.
+    Codes of rows are numbers of tasks; -1 is a new task, larger numbers are new tasks in groups.
     """
 
     family: Family
@@ -132,9 +127,8 @@ class Predictor:
         for rows in _chunks(len(X)):
             score = self.scores(X[rows], codes[rows])[:, 0] + offset[rows]
             covariance = self.target_scale**2 * self.score_covariances(X[rows], codes[rows])
-            mean[rows], variance[rows] = self.family.predictive(
-                score, covariance[:, 0, 0], self.dispersion
-            )
+            moments = self.family.predictive(score, covariance[:, 0, 0], self.dispersion)
+            mean[rows], variance[rows] = moments
         exposure = 1.0 if isinstance(self.family, Gaussian) else np.exp(offset)
         # Means beyond the largest one believed are shrunk, and their standard deviations alike.
         positive = np.maximum(mean, np.finfo(np.float64).tiny)
@@ -147,22 +141,16 @@ class Predictor:
         result = np.empty((len(X), self.family.n_classes))
         for rows in _chunks(len(X)):
             scores = self.scores(X[rows], codes[rows])
-            covariances = self.score_covariances(X[rows], codes[rows])
+            K = self.score_covariances(X[rows], codes[rows])
             if isinstance(self.family, Multinomial):
-                result[rows] = self.family.predictive(scores @ self.family.basis, covariances)
+                result[rows] = self.family.predictive(scores @ self.family.basis, K)
             else:
-                score, variance = scores[:, 0], covariances[:, 0, 0]
-                result[rows] = self.family.probabilities(score, variance)
+                result[rows] = self.family.probabilities(scores[:, 0], K[:, 0, 0])
         return result
 
 
 def _chunks(n_rows: int) -> Iterator[slice]:
     return (slice(start, start + _AT_ONCE) for start in range(0, n_rows, _AT_ONCE))
-
-
-def possible_ends(family: Family, lower: Array, upper: Array) -> tuple[Array, Array]:
-    """Return ends that such targets can have: not negative, whole counts."""
-    return family.possible_ends(lower, upper) if isinstance(family, OneScore) else (lower, upper)
 
 
 def summary(errors: Array) -> Array:
@@ -196,7 +184,7 @@ class Residuals:
     @classmethod
     def of(
         cls, y: Array, means: Array, sds: Array, n_groups: int, *, symmetric: bool = False
-    ) -> Residuals:
+    ) -> "Residuals":
         """Group rows by their predictions; `symmetric` errors count with both signs."""
         resolved = np.finfo(np.float64).eps * np.abs(y).max() + np.finfo(np.float64).tiny
         errors = (y - means) / np.maximum(sds, resolved)
@@ -211,13 +199,11 @@ class Residuals:
             [np.concatenate([sign * errors[rows] for sign in signs]) for rows in groups],
         )
 
-    def ends(
-        self, mean: Array, sd: Array, in_fit: NDArray[np.bool_], coverage: float
-    ) -> tuple[Array, Array]:
-        """Return the ends of intervals, given predictions and standard deviations of a model.
+    def ends(self, mean: Array, sd: Array, in_fit: Flags, coverage: float) -> tuple[Array, Array]:
+        """Return ends of intervals with equal tails, given a model's predictions.
 
-        Both tails have the same probability. A row of a new task, not `in_fit`, has the errors of
-        the tasks of the fit and, independent of them, the normal deviation of its task.
+        A row of a new task, not `in_fit`, has the errors of the tasks of the fit and, independent
+        of them, the normal deviation of its task.
         """
         tails = 0.5 * (1.0 - coverage), 0.5 * (1.0 + coverage)
         quantiles = np.array([np.quantile(group, tails, method="weibull") for group in self.errors])
@@ -229,13 +215,13 @@ class Residuals:
         )
         return mean - below, mean + above
 
-    def std(self, mean: Array, sd: Array, in_fit: NDArray[np.bool_]) -> Array:
+    def std(self, mean: Array, sd: Array, in_fit: Flags) -> Array:
         """Return the root mean squares of the errors that intervals are made of."""
         within, between = self._parts(mean, sd, in_fit)
         scale = self._at(mean, np.array([np.sqrt(np.mean(group**2)) for group in self.errors]))
         return np.hypot(within * scale, between)
 
-    def _parts(self, mean: Array, sd: Array, in_fit: NDArray[np.bool_]) -> tuple[Array, Array]:
+    def _parts(self, mean: Array, sd: Array, in_fit: Flags) -> tuple[Array, Array]:
         """Divide standard deviations: within tasks of the fit, and of new tasks beyond that."""
         within = np.where(in_fit, sd, np.minimum(sd, self._at(mean, self.sds)))
         return within, np.sqrt(sd**2 - within**2)
@@ -247,10 +233,8 @@ class Residuals:
 def calibrated(splits: list[HeldOut], least: float) -> tuple[Residuals, list[Coverage]]:
     """Group held-out rows so that intervals are best; and the coverage of these, by level.
 
-    `splits` are the targets, predictions and predicted standard deviations of each. Intervals of a
-    split come from the errors of the others and end at the `least` possible target. They are
-    compared by the interval score: width, and 2 / (1 - coverage) times the distance of a target
-    outside.
+    Intervals of a split come from the errors of the others and end at the `least` possible target.
+    Their score is the width, and 2 / (1 - coverage) times the distance of a target outside.
     """
     everything = _joined(splits)
     if len(splits) < 2:
@@ -260,13 +244,12 @@ def calibrated(splits: list[HeldOut], least: float) -> tuple[Residuals, list[Cov
     checks = [_checked(splits, least, n, symmetric=symmetric) for n, symmetric in groupings]
     best = int(np.argmin([score for score, _ in checks]))
     n, symmetric = groupings[best]
-    coverage = [Coverage(*pair) for pair in zip(_COVERAGES, checks[best][1], strict=True)]
-    return Residuals.of(*everything, n, symmetric=symmetric), coverage
+    return Residuals.of(*everything, n, symmetric=symmetric), checks[best][1]
 
 
 def _checked(
     splits: list[HeldOut], least: float, n_groups: int, *, symmetric: bool
-) -> tuple[float, list[float]]:
+) -> tuple[float, list[Coverage]]:
     """Mean interval score, and coverage at each level."""
     scores, inside = [], []
     for k, (y, means, sds) in enumerate(splits):
@@ -277,9 +260,9 @@ def _checked(
             outside = np.maximum(np.maximum(low - y, y - high), 0.0)
             scores.append(high - low + 2.0 / (1.0 - level) * outside)
             inside.append(outside == 0.0)
-    n = len(_COVERAGES)
-    shares = [float(np.concatenate(inside[m::n]).mean()) for m in range(n)]
-    return float(np.concatenate(scores).mean()), shares
+    shares = [np.concatenate(inside[m :: len(_COVERAGES)]).mean() for m in range(len(_COVERAGES))]
+    coverage = [Coverage(level, float(s)) for level, s in zip(_COVERAGES, shares, strict=True)]
+    return float(np.concatenate(scores).mean()), coverage
 
 
 def _joined(splits: list[HeldOut]) -> HeldOut:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from crosslearning.convex.evidence.gaussian import evidence_fit
 from crosslearning.convex.evidence.marginal import symmetric_root, task_covariances
 from crosslearning.convex.families import Gaussian, OneScore, Quantile, Student
-from crosslearning.convex.predict import conformal_quantile, linear_scores, possible_ends, summary
+from crosslearning.convex.predict import conformal_quantile, linear_scores, summary
 from crosslearning.convex.sums.rows import quadratic_forms
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.convex.sums.table import TaskTable
@@ -190,7 +190,8 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
                 "sums. Fit it from rows, or use method='evidence'."
             )
         reach = conformal_quantile(self.calibration_, coverage) * sd
-        return possible_ends(family, mean - reach, mean + reach)
+        lower, upper = family.possible_ends(mean - reach, mean + reach)
+        return lower, upper
 
     def _learn_target(self, y: NDArray[Any], weights: Array) -> None:  # noqa: ARG002
         self.target_mean_, self.target_scale_ = 0.0, 1.0  # until more is known

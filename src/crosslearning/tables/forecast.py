@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from crosslearning.convex.families import family_of
-from crosslearning.convex.predict import Predictor, Residuals, possible_ends
+from crosslearning.convex.predict import Predictor, Residuals
 from crosslearning.convex.sums.columns import Curves
 
 Array = NDArray[np.float64]
@@ -253,7 +253,8 @@ def with_intervals(
         return {"prediction": mean, "std": sd}
     part, in_fit = main_part(state), is_in_fit(state, codes)
     main = {**part["parameters"], **part["fitted"]}
-    lower, upper = possible_ends(family_of(main), *residuals.ends(mean, sd, in_fit, coverage))
+    ends = residuals.ends(mean, sd, in_fit, coverage)
+    lower, upper = family_of(main).possible_ends(*ends)
     if _bounds(main)[0] >= 0:
         lower = np.maximum(lower, 0.0)
     std = residuals.std(mean, sd, in_fit)

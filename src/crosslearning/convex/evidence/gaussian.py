@@ -1,16 +1,12 @@
 """The hierarchical Gaussian model, fitted by maximising the evidence.
 
-The model: y = xᵀθ_i + noise of variance σ², θ_i = β + δ_i, δ_i ~ N(0, Σ), β ~ N(0, τ²) on the
-coefficients and flat on the intercept. Σ, σ² and τ² maximise the probability of the targets with
-all parameters integrated out (restricted maximum likelihood, where τ² is large); no rows are set
-aside. Groups of tasks have offsets too.
+y = xᵀθ_i + noise of variance σ², θ_i = β + δ_i, δ_i ~ N(0, Σ), β ~ N(0, τ²) on the coefficients and
+flat on the intercept. Σ, σ² and τ² maximise the probability of the targets with all parameters
+integrated out (restricted maximum likelihood, where τ² is large).
 
-Student's t noise is robust to outliers: a row's noise is Gaussian with a precision of its own,
-drawn from a gamma distribution. Parameters and precisions take turns (variational Bayes), which
-never lowers a bound of the evidence.
+With Student's t noise each row has a precision of its own, drawn from a gamma distribution.
+Parameters and precisions take turns (variational Bayes), which raises a bound of the evidence.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -46,15 +42,10 @@ class GaussianData:
     @classmethod
     def of(
         cls, moments: Moments, groups: Hierarchy | None = None, *, flat_center: bool = False
-    ) -> GaussianData:
-        """Find the columns; the centre of intercepts is always flat."""
+    ) -> "GaussianData":
         flat = np.full(moments.n_columns, flat_center)
         flat[moments.n_columns - moments.intercept :] = True
         return cls(moments, flat, groups or Hierarchy.flat(moments.n_tasks))
-
-    @cached_property
-    def n_rows(self) -> int:
-        return int(self.moments.counts.sum())
 
     def search(
         self, options: SearchOptions, start: Optimum[EvidencePoint] | None = None
@@ -65,7 +56,7 @@ class GaussianData:
             options,
             start,
             squares=squares,
-            mean_squares=np.where(self.flat, 0.0, squares / max(self.n_rows, 1.0)),
+            mean_squares=np.where(self.flat, 0.0, squares / max(self.moments.counts.sum(), 1)),
             columns=np.arange(self.moments.n_columns),
             intercept=self.moments.intercept,
             sizes=self.hierarchy.sizes_with(self.moments.counts > 0),
@@ -74,19 +65,15 @@ class GaussianData:
     def at(self, root: Array, ratio: Array | float) -> EvidencePoint:
         """Evaluate at Σ = σ² root rootᵀ, all τ² = σ² ratio, and the best σ²."""
         precision = np.where(self.flat, 0.0, np.divide(1.0, ratio))
-        marginal = Marginal(
-            products=self.moments.products,
-            hierarchy=self.hierarchy,
-            roots=roots_of_levels(root, len(self.flat)),
-            precision=precision,
-            factors=self._factors,
-        )
+        products, roots = self.moments.products, roots_of_levels(root, len(self.flat))
+        marginal = Marginal(products, self.hierarchy, roots, precision, factors=self._factors)
         center = marginal.center
         v = np.append(-center.beta, 1.0)
         squares = max(float(v @ marginal.total @ v + precision @ center.beta**2), 0.0)
-        n_free = max(self.n_rows - center.n_flat, 1.0)
-        targets = float(self.moments.products[:, -1, -1].sum())
-        smallest = _ROUNDING * (targets / max(self.n_rows, 1.0) or 1.0)
+        n_rows = float(self.moments.counts.sum())
+        n_free = max(n_rows - center.n_flat, 1.0)
+        targets = float(products[:, -1, -1].sum())
+        smallest = _ROUNDING * (targets / max(n_rows, 1.0) or 1.0)
         noise = max(squares / n_free, smallest)
         logs = marginal.log_det + center.log_det - np.log(precision[~self.flat]).sum()
         logs -= float(self.moments.log_weights.sum())
@@ -125,13 +112,11 @@ def evidence_fit(
 
     Options are those of `CrossBayesianRidge`. "auto" compares the log evidence minus ½ log(number
     of tasks) per parameter (BIC, with tasks as the sample), and takes a richer structure if that is
-    higher by 1, below which a difference is "not worth more than a bare mention" (Kass and Raftery,
-    1995). Covariances of `groups` are diagonal. A `flat_center` has an infinite τ² (restricted
-    maximum likelihood). Variances are learned from `learn_from` evenly spaced tasks, or from all.
+    higher by 1. A `flat_center` has an infinite τ². Variances are learned from `learn_from` evenly
+    spaced tasks, or from all; one whose optimum is at 0 is exactly 0.
 
     Each of 5 to 20 evaluations takes O(N p³) operations for N tasks and p columns, or O(N m p²) if
-    no task has more rows m than half the columns, and little more with groups. A variance whose
-    optimum is at 0 is exactly 0.
+    no task has more rows m than half the columns.
     """
     options = SearchOptions(covariance, blocks, tol, max_iter)
     check_covariance(options, groups)
@@ -196,12 +181,6 @@ def robust_fit(
 def _charge(df: float, squares: Array) -> Array:
     """Return what the bound adds to the evidence at mean precisions: ½(E log τ - log E τ) - KL."""
     shape, rate, prior = 0.5 * (df + 1.0), 0.5 * (df + squares), 0.5 * df
-    logs = digamma(shape) - np.log(rate)
-    divergence = (
-        (shape - prior) * digamma(shape)
-        - gammaln(shape)
-        + gammaln(prior)
-        + prior * (np.log(rate) - np.log(prior))
-        + shape * (prior - rate) / rate
-    )
-    return np.asarray(0.5 * (logs - np.log(shape / rate)) - divergence)
+    gain = (shape - prior) * digamma(shape) - gammaln(shape) + gammaln(prior)
+    divergence = gain + prior * np.log(rate / prior) + shape * (prior - rate) / rate
+    return np.asarray(0.5 * (digamma(shape) - np.log(shape)) - divergence)

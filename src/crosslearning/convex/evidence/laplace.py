@@ -3,17 +3,14 @@
 The model is that of `gaussian`, with y drawn from a family given the scores o + xᵀθ_i, where o is
 an offset. The parameters are integrated out by a Gaussian approximation at their mode.
 
-A Gaussian around the mode is far too wide where classes can nearly be separated: much of it lies
-where the targets are impossible. Of classes and counts, slopes and curvatures are therefore
-averaged over the Gaussian itself, so that it has the smallest Kullback-Leibler divergence from the
-posterior (variational inference). Averaged predictions of the rows of the fit then add up to the
-targets, but for the prior.
+That is far too wide where classes can nearly be separated. Of classes and counts, slopes and
+curvatures are therefore averaged over the Gaussian itself, so that it has the smallest
+Kullback-Leibler divergence from the posterior (variational inference).
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -37,12 +34,10 @@ _AVERAGING_ROUNDS, _CLOSE = 10, 0.01  # and the last step, in standard deviation
 def laplace_fit(rows: GLMRows, *, groups: Hierarchy | None = None, **options: Any) -> EvidenceFit:
     """Fit a hierarchical generalised linear model; options are those of :func:`evidence_fit`.
 
-    `Gaussian` is exact, `Student` a variational approximation. The centre of intercepts has a wide
-    prior. Row weights are precisions, or counts if the family has no dispersion; a dispersion is
-    estimated by Pearson's statistic with the effective number of parameters.
-
-    An evaluation of the evidence takes a few Newton steps, each a pass over the rows and O(N p³)
-    operations; its gradient is exact, including the change of the mode.
+    Row weights are precisions, or counts if the family has no dispersion; a dispersion is estimated
+    by Pearson's statistic with the effective number of parameters. An evaluation of the evidence
+    takes a few Newton steps, each a pass over the rows and O(N p³) operations; its gradient is
+    exact, including the change of the mode.
     """
     settings = SearchOptions(**options)
     check_covariance(settings, groups)
@@ -57,8 +52,19 @@ def laplace_fit(rows: GLMRows, *, groups: Hierarchy | None = None, **options: An
             f"Groups within groups need another family than {rows.family.name!r}. Use 'gaussian' "
             "for numbers or 'poisson' for counts, or name only the innermost groups as tasks."
         )
-    optimum, rows = _settled(rows, settings, groups)
-    return approximate(optimum, _average(rows, optimum.point.dispersion), settings.tol, added)
+    data = LaplaceData.of(rows, groups)
+    data.begin()
+    search = data.search(settings)
+    optimum = search.run(settings.covariance)
+    for _ in range(_MAX_ROUNDS):  # variances, and dispersion and shape, in turn
+        if data.settled(optimum, optimum.ratio[search.blocks[search.columns]]):
+            break
+        # One level keeps the structure that it has chosen at the first dispersion.
+        structure = optimum.structure if groups is None else settings.covariance
+        optimum = data.search(settings, optimum).run(structure)
+    settled = cast("GLMRows", optimum.point.data.rows)
+    average = partial(settled.products, dispersion=optimum.point.dispersion)
+    return approximate(optimum, average, settings.tol, added)
 
 
 def approximate(
@@ -66,29 +72,12 @@ def approximate(
 ) -> EvidenceFit:
     """Return the fit at an optimum, moved by `added`; `average` is for posteriors of `AVERAGED`."""
     family, marginal = optimum.point.data.rows.family, optimum.point.marginal
+
+    def averaged() -> Posterior:
+        return Posterior.of(nearest_gaussians(marginal, average, tol)).shifted(added)
+
     fit = optimum.fit(family).shifted(added)
-    if not isinstance(family, AVERAGED):
-        return fit
-    return replace(
-        fit, averaged=lambda: Posterior.of(nearest_gaussians(marginal, average, tol)).shifted(added)
-    )
-
-
-def _settled(
-    rows: GLMRows, options: SearchOptions, groups: Hierarchy | None
-) -> tuple[Optimum[LaplacePoint], GLMRows]:
-    """Learn variances, and dispersion and shape, in turn; also return rows with the shape."""
-    data = LaplaceData.of(rows, groups)
-    data.begin()
-    search = data.search(options)
-    optimum = search.run(options.covariance)
-    for _ in range(_MAX_ROUNDS):
-        if data.settled(optimum, optimum.ratio[search.blocks[search.columns]]):
-            break
-        # One level keeps the structure that it has chosen at the first dispersion.
-        structure = optimum.structure if groups is None else options.covariance
-        optimum = data.search(options, optimum).run(structure)
-    return optimum, cast("GLMRows", optimum.point.data.rows)
+    return replace(fit, averaged=averaged) if isinstance(family, AVERAGED) else fit
 
 
 def nearest_gaussians(marginal: Marginal, average: Average, tol: float = 1e-6) -> Marginal:
@@ -106,10 +95,6 @@ def nearest_gaussians(marginal: Marginal, average: Average, tol: float = 1e-6) -
     return marginal
 
 
-def _average(rows: GLMRows, dispersion: float) -> Average:
-    return lambda thetas, covariances: rows.products(thetas, dispersion, covariances)
-
-
 def new_tasks(
     rows: GLMRows, center: Array, covariance: Array, noise: float
 ) -> tuple[Posterior, Posterior]:
@@ -121,12 +106,13 @@ def new_tasks(
         return LaplaceData.of(rows, dispersion=noise).climb(root, known)[1]
 
     marginal, family = around(rows), rows.family
-    for _ in range(_MAX_ROUNDS if isinstance(family, Student) else 0):
-        squares = rows.expected_squares(marginal.means[0], marginal.task_posteriors[0])
-        precisions = cast("Student", family).precisions(squares / noise)
-        marginal = around(replace(rows, weights=rows.weights * precisions))
-    mode = averaged = Posterior.of(marginal).shifted(center)
-    if isinstance(family, AVERAGED):
-        nearest = nearest_gaussians(marginal, _average(rows, noise))
-        averaged = Posterior.of(nearest).shifted(center)
-    return mode, averaged
+    if isinstance(family, Student):
+        for _ in range(_MAX_ROUNDS):
+            squares = rows.expected_squares(marginal.means[0], marginal.task_posteriors[0])
+            precisions = family.precisions(squares / noise)
+            marginal = around(replace(rows, weights=rows.weights * precisions))
+    mode = Posterior.of(marginal).shifted(center)
+    if not isinstance(family, AVERAGED):
+        return mode, mode
+    nearest = nearest_gaussians(marginal, partial(rows.products, dispersion=noise))
+    return mode, Posterior.of(nearest).shifted(center)

@@ -1,13 +1,10 @@
 """The hierarchical Gaussian model with the parameters of tasks, groups and centre integrated out.
 
-Tasks are units of the first level, their groups, if there are any, those of the next, and so on;
-above the last one is the centre. A unit's parameters are its parent's plus an offset:
-θ_u = θ_parent + δ_u, with δ_u ~ N(0, σ²S) and an S of each level. Integrating the offsets of a
-level out of products Z leaves the information W about the parents, and sums of W over the units of
-a parent are its Z.
+Tasks are units of the first level, their groups those of the next, and so on; above the last one is
+the centre. A unit's parameters are θ_u = θ_parent + δ_u, with δ_u ~ N(0, σ²S) and an S of each
+level. Integrating the offsets of a level out of products Z leaves the information W about the
+parents; sums of W over the units of a parent are its Z.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -42,15 +39,14 @@ def symmetric_root(covariance: Array) -> Array:
 
 
 def roots_of_levels(root: Array, n_parameters: int) -> list[Array]:
-    """Return the root of each level: a full one, or diagonal ones that follow one another."""
+    """Root of each level: a full one, or diagonal ones that follow one another."""
     return [root] if root.ndim > 1 else list(root.reshape(-1, n_parameters))
 
 
 def task_covariances(products: Array, root: Array, center: Array) -> tuple[Array, Array]:
-    """Posterior covariances of the θ_i in units of the noise, and I - V_i A_i.
+    """V_i + (I - V_i A_i) C (I - V_i A_i)ᵀ, posterior covariances of the θ_i, and I - V_i A_i.
 
-    They are V_i + (I - V_i A_i) C (I - V_i A_i)ᵀ with V_i = L (I + LᵀA_iL)⁻¹ Lᵀ and C the
-    covariance of the centre, or of each unit's parent.
+    V_i is L (I + LᵀA_iL)⁻¹ Lᵀ, and C the covariance of the centre, or of each unit's parent.
     """
     n, p = len(products), center.shape[-1]
     parents = np.broadcast_to(center, (n, p, p))
@@ -76,54 +72,61 @@ class Center:
     n_flat: int  # directions that the rows alone determine
 
     @classmethod
-    def of(cls, total: Array, precision: Array) -> Center:
+    def of(cls, total: Array, precision: Array) -> "Center":
         """Combine tasks and prior; if precisions are infinite, all are, and the centre is 0."""
         p = len(precision)
         if np.isinf(precision).any():
             return cls(np.zeros(p), np.zeros((p, p)), 0.0, 0)
-        information = total[:p, :p] + np.diag(precision)
-        values, vectors = np.linalg.eigh(information)
+        information, flat = total[:p, :p] + np.diag(precision), precision == 0
+        # Scaled, so that a narrow prior of one column does not make another look undetermined; flat
+        # columns alike, so that their undetermined directions stay the same.
+        unit = np.diagonal(information).copy()
+        unit[flat] = flat_unit = unit[flat].max(initial=0.0) or 1.0
+        values, vectors = np.linalg.eigh(information / np.sqrt(np.outer(unit, unit)))
         determined = values > p * np.finfo(np.float64).eps * values[-1]
         inverse = np.divide(1.0, values, out=np.zeros(p), where=determined)
+        vectors /= np.sqrt(unit)[:, None]
         covariance = (vectors * inverse) @ vectors.T
-        n_flat = int(np.count_nonzero(precision == 0) - np.count_nonzero(~determined))
-        log_det = float(np.log(values[determined]).sum())
+        n_undetermined = int(np.count_nonzero(~determined))
+        log_det = np.log(values[determined]).sum() + np.log(unit).sum()
+        log_det = float(log_det - n_undetermined * np.log(flat_unit))
+        n_flat = int(np.count_nonzero(flat)) - n_undetermined
         return cls(covariance @ total[:p, p], covariance, log_det, n_flat)
 
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """Information of each unit about its parent: W = A - A (A + S⁻¹)⁻¹ A, bordered by targets.
-
-    One batched solve with p × p matrices per unit: O(N p³) operations, and as much memory as the
-    products. :class:`ThinLevel` is for few rows.
-    """
+    """Information of each unit about its parent: W = A - A (A + S⁻¹)⁻¹ A, bordered by targets."""
 
     products: Array
     root: Array
 
     @cached_property
     def information(self) -> Array:
-        return self._solved[0]
-
-    @property
-    def log_dets(self) -> Array:
-        return self._solved[1]
+        return self.solved[0]
 
     @cached_property
-    def _solved(self) -> tuple[Array, Array]:
-        """Min over δ of (v - δ)ᵀ ZᵀZ (v - δ) + δᵀS⁻¹δ as a matrix, and the determinants."""
-        n, width, _ = self.products.shape
+    def solved(self) -> tuple[Array, Array]:
+        """Min over δ of (v - δ)ᵀ ZᵀZ (v - δ) + δᵀS⁻¹δ as a matrix, and log determinants."""
+        n, p, root = len(self.products), self.products.shape[1] - 1, self.root
         information, logs = np.empty_like(self.products), np.empty(n)
-        full = self.root.ndim > 1
-        free = np.arange(width - 1) if full else np.flatnonzero(self.root)
-        for part in chunks(n, width - 1):
+        full = root.ndim > 1
+        free = np.arange(p) if full else np.flatnonzero(root)
+        at = np.arange(len(free))
+        for part in chunks(n, p):
             products = self.products[part]
-            H, logs[part] = self._responses(products, free)
-            rest = np.negative(self.root @ H if full else self.root[free, None] * H)
-            rest[:, np.arange(len(free)), free] += 1.0
-            # Rows of I - LH that are those of I are not multiplied. And a sum of squares: products
-            # minus what is explained would lose digits where S is large.
+            # H = (I + LᵀAL)⁻¹ Lᵀ(A, b), rows of `free` parameters; L H (-β, 1) is the mean of δ.
+            # No S is inverted, so that variances of 0 are exact.
+            scaled = root.T @ products[:, :p] if full else root[free, None] * products[:, free]
+            system = scaled[:, :, :p] @ root if full else scaled[:, :, free] * root[free]
+            system[:, at, at] += 1.0
+            H = np.linalg.solve(system, scaled)
+            triangle = np.linalg.cholesky(system)
+            logs[part] = 2.0 * np.log(np.einsum("njj->nj", triangle)).sum(axis=1)
+            rest = np.negative(root @ H if full else root[free, None] * H)
+            rest[:, at, free] += 1.0
+            # Rows of I - LH that are those of I are not multiplied. A sum of squares, since
+            # products minus what is explained would lose digits where S is large.
             quadratic = products.copy()
             quadratic[:, :, free] = 0.0
             quadratic += products[:, :, free] @ rest
@@ -131,24 +134,6 @@ class Level:
             quadratic[:, free] = 0.0
             information[part] = quadratic + outer + H.swapaxes(1, 2) @ H
         return information, logs
-
-    def _responses(self, products: Array, free: Indices) -> tuple[Array, Array]:
-        """H = (I + LᵀAL)⁻¹ Lᵀ(A, b), and log det(I + LᵀAL).
-
-        L H (-β, 1) is the posterior mean of δ given the parent's β. No S is inverted, so that
-        variances of 0 are exact: H has the rows of the `free` parameters.
-        """
-        root, p = self.root, products.shape[1] - 1
-        if root.ndim == 1:
-            scaled = root[free, None] * products[:, free]
-            system = scaled[:, :, free] * root[free]
-        else:
-            scaled = root.T @ products[:, :p]
-            system = scaled[:, :, :p] @ root
-        diagonal = np.arange(system.shape[1])
-        system[:, diagonal, diagonal] += 1.0
-        logs = np.log(np.einsum("njj->nj", np.linalg.cholesky(system))).sum(axis=1)
-        return np.asarray(np.linalg.solve(system, scaled), dtype=np.float64), 2.0 * logs
 
     def products_with(self, part: slice, K: Array) -> tuple[Array, Array, Array]:
         """W, W K and W K W of some units, where K is a covariance of their parents."""
@@ -169,14 +154,13 @@ class Level:
 class ThinLevel(Level):
     """Tasks with m rows, fewer than columns, in O(N m p²) operations.
 
-    `factors` F_i are m rows (columns, target) whose products are those of task i, and
-    Z_i = K_i^-½ F_i with K_i = I + X_i S X_iᵀ, so that W_i = Z_iᵀZ_i (Woodbury).
+    W_i = Z_iᵀZ_i with Z_i = K_i^-½ F_i and K_i = I + X_i S X_iᵀ (Woodbury).
     """
 
-    factors: Array
+    factors: Array  # F_i: m rows (columns X_i, target) whose products are those of task i
 
     @cached_property
-    def _solved(self) -> tuple[Array, Array]:
+    def solved(self) -> tuple[Array, Array]:
         """Z_i, and log det K_i."""
         X = self.factors[:, :, :-1]
         scaled = X * self.root if self.root.ndim == 1 else X @ self.root
@@ -187,16 +171,16 @@ class ThinLevel(Level):
 
     @cached_property
     def information(self) -> Array:
-        Z = self._solved[0]
+        Z = self.solved[0]
         return np.asarray(Z.swapaxes(1, 2) @ Z)
 
     def products_with(self, part: slice, K: Array) -> tuple[Array, Array, Array]:
-        X = self._solved[0][part, :, :-1]
+        X = self.solved[0][part, :, :-1]
         flipped, XK = X.swapaxes(1, 2), X @ K
         return flipped @ X, flipped @ XK, flipped @ (XK @ flipped @ X)
 
     def between(self, root: Array, group: Indices) -> Array:
-        X = self._solved[0][:, :, :-1]
+        X = self.solved[0][:, :, :-1]
         scores, moments = X @ root, []
         flat = scores.reshape(-1, len(group))
         for g in range(int(group.max()) + 1):
@@ -207,7 +191,7 @@ class ThinLevel(Level):
 
 
 def row_factors(products: Array, n_rows: int) -> Array:
-    """At most `n_rows` rows with given products, by pivoted Cholesky: O(p m²) for each task."""
+    """At most `n_rows` rows with these products, by pivoted Cholesky: O(p m²) for each task."""
     factors = np.zeros((len(products), n_rows, products.shape[1]))
     for factor, product in zip(factors, products, strict=True):
         unit = np.sqrt(np.diagonal(product))
@@ -226,17 +210,16 @@ class Hierarchy:
     parents: tuple[Indices, ...]
 
     @classmethod
-    def flat(cls, n_tasks: int) -> Hierarchy:
+    def flat(cls, n_tasks: int) -> "Hierarchy":
         return cls((np.zeros(n_tasks, dtype=np.intp),))
 
     @property
     def sizes(self) -> list[int]:
-        """Number of units of each level, tasks first."""
-        return [len(parent) for parent in self.parents]
+        """Number of units of each level, tasks first, and of the centre."""
+        return [*map(len, self.parents), 1]
 
     def sizes_with(self, used: Flags) -> Array:
-        """Return the numbers of units, tasks that are not used left out."""
-        return np.array([np.count_nonzero(used), *self.sizes[1:]])
+        return np.array([np.count_nonzero(used), *self.sizes[1:-1]])
 
     def ancestors(self, level: int) -> Indices:
         """Return the number of each task's unit at a level."""
@@ -246,27 +229,25 @@ class Hierarchy:
         return unit
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False)
 class Marginal:
     """Posterior of centre and units, given a root of S of each level, tasks first.
 
-    Everything is in units of the noise; `precision` is that of the centre's prior. Units may have
-    `shares` of S, and tasks of few rows `factors`. The `information` W of the units of a level adds
-    up to the products of the level above; `total` is the sum of the last, and `log_det` that of
-    log det(I + A S) over all units.
+    Everything is in units of the noise. The `information` W of the units of a level adds up to the
+    products of the level above, and in the end to the `total`.
     """
 
     products: Array
     hierarchy: Hierarchy
     roots: Sequence[Array] | Array
-    precision: Array
-    shares: tuple[Array, ...] | None = None
-    factors: Array | None = None
+    precision: Array  # of the centre's prior
+    shares: tuple[Array, ...] | None = None  # of S that units may have
+    factors: Array | None = None  # of tasks with few rows
 
     def __post_init__(self) -> None:
         self.levels: list[Level] = []
         self.information: list[Array] = []
-        products, self.log_det = self.products, 0.0
+        products, self.log_det = self.products, 0.0  # of I + A S, all units
         for number, root in enumerate(self.roots):
             if self.shares is None:
                 level = Level(products, root)
@@ -280,14 +261,13 @@ class Marginal:
                 level = Level(products * unit, root)
                 self.information.append(level.information / unit)
             self.levels.append(level)
-            self.log_det += float(level.log_dets.sum())
+            self.log_det += float(level.solved[1].sum())
             products = self.summed(number, self.information[-1])
         self.total = np.asarray(products[0])
         self.center = Center.of(self.total, self.precision)
 
     def summed(self, level: int, values: Array) -> Array:
-        """Sum over the units of each parent."""
-        parents, n = self.hierarchy.parents[level], [*self.hierarchy.sizes[1:], 1][level]
+        parents, n = self.hierarchy.parents[level], self.hierarchy.sizes[level + 1]
         if n == 1:
             return np.asarray(values.sum(axis=0, keepdims=True))
         ones = np.ones(len(parents))
@@ -296,7 +276,6 @@ class Marginal:
         return flat.reshape(-1, *values.shape[1:])
 
     def _covaried(self, level: int, rows: Array) -> Array:
-        """S of each unit times its row."""
         root = self.roots[level]
         result = times(times(rows, root.T), root)
         return result if self.shares is None else self.shares[level][:, None] * result
@@ -346,14 +325,13 @@ class Marginal:
 
     def average_information(self, vectors: Callable[[slice], Array], n_vectors: int) -> Array:
         """uᵀXᵀPXu, where P is the inverse of the covariance of all targets; u: (tasks, p, n)."""
-        p, parents = len(self.precision), self.hierarchy.parents[0]
-        n_parents = [*self.hierarchy.sizes[1:], 1][0]
-        D, B = np.zeros((n_parents, n_vectors, n_vectors)), np.zeros((n_parents, p, n_vectors))
+        p, parents, n = len(self.precision), self.hierarchy.parents[0], self.hierarchy.sizes[1]
+        D, B = np.zeros((n, n_vectors, n_vectors)), np.zeros((n, p, n_vectors))
         for part in chunks(len(self.products), p):
             u = vectors(part)
             pull = self.information[0][part, :p, :p] @ u
             for total, added in ((D, u.swapaxes(1, 2) @ pull), (B, pull)):
-                if n_parents == 1:
+                if n == 1:
                     total[0] += added.sum(axis=0)
                 else:
                     np.add.at(total, parents[part], added)

@@ -1,7 +1,5 @@
 """Laplace's approximation of the evidence of a generalised linear model at given variances."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple, Self, cast
@@ -49,14 +47,13 @@ class LaplaceData:
     def of(
         cls, rows: GLMRows | Expansion, groups: Hierarchy | None = None, dispersion: float = 1.0
     ) -> Self:
-        """Find the intercepts, which are last."""
         p = rows.n_parameters
         intercept = np.arange(p) >= p - rows.family.n_scores * rows.intercept
         return cls(rows, intercept, groups or Hierarchy.flat(rows.n_tasks), dispersion)
 
     def search(
-        self, options: SearchOptions, start: Optimum[LaplacePoint] | None = None
-    ) -> Search[LaplacePoint]:
+        self, options: SearchOptions, start: "Optimum[LaplacePoint] | None" = None
+    ) -> "Search[LaplacePoint]":
         rows, at_zero = self.rows, self.rows.at_zero
         return Search(
             self.at,
@@ -70,7 +67,7 @@ class LaplaceData:
             free=_FREE_SCORE if rows.family.link == "logit" else FREE,
         )
 
-    def at(self, root: Array, ratio: Array | float) -> LaplacePoint:
+    def at(self, root: Array, ratio: Array | float) -> "LaplacePoint":
         """Evaluate at Σ = root rootᵀ and τ² = ratio, for all parameters or for each."""
         precision = np.where(self.intercept, 1.0 / _INTERCEPT_VARIANCE, np.divide(1.0, ratio))
         mode, marginal = self.climb(root, precision)
@@ -102,7 +99,7 @@ class LaplaceData:
         self.dispersion = self.pearson(np.zeros((self.rows.n_tasks, self.rows.n_parameters)), 0.0)
         self.least = _LEAST_SHARE * self.dispersion
 
-    def settled(self, optimum: Optimum[LaplacePoint], ratio: Array) -> bool:
+    def settled(self, optimum: "Optimum[LaplacePoint]", ratio: Array) -> bool:
         """Learn dispersion and, by evidence, shape; return whether both hardly change."""
         before, rows, last = self.dispersion, cast("GLMRows", self.rows), self.last
         self.dispersion = self.pearson(optimum.point.thetas, optimum.point.n_effective)
@@ -121,13 +118,11 @@ class LaplaceData:
         return bool(abs(np.log(self.dispersion / before)) <= _SETTLED and moved <= _SHAPE_SETTLED)
 
     def climb(self, root: Array, precision: Array) -> tuple[Mode, Marginal]:
-        """Damped Newton steps on all parameters jointly, from where the search was last.
+        """Damped Newton steps on all parameters, from the last mode or, if better, the pooled one.
 
-        Or from the pooled model without features, if that is better. A precision of infinity
-        holds the centre at 0. A step is halved until it does not lead down; where that never
-        happens, the mode stays.
+        A precision of infinity holds the centre at 0.
         """
-        p, n_units = len(precision), self.hierarchy.sizes
+        p, n_units = len(precision), self.hierarchy.sizes[:-1]
         roots = roots_of_levels(root, p)
         mode = self._mode([np.zeros(p), *(np.zeros((n, p)) for n in n_units)], roots, precision)
         last = self.last
@@ -142,8 +137,8 @@ class LaplaceData:
             marginal, before = self._marginal(mode.thetas, roots, precision), mode
             steps = zip(marginal.residuals, roots, strict=True)
             end = [marginal.center.beta, *(times(g, root.T) for g, root in steps)]
+            pairs = list(zip(before.position, end, strict=True))
             for size in 0.5 ** np.arange(_MAX_HALVINGS):
-                pairs = zip(before.position, end, strict=True)
                 trial = self._mode([a + size * (b - a) for a, b in pairs], roots, precision)
                 if trial.value >= before.value - _ROUNDING * abs(before.value):
                     mode = trial
@@ -158,18 +153,13 @@ class LaplaceData:
         thetas = beta + times(offsets[0], roots[0])
         for level in range(1, len(roots)):
             thetas += times(offsets[level], roots[level])[self.hierarchy.ancestors(level)]
-        logs = self.rows.log_likelihood(thetas, self.dispersion)
-        free = precision < np.inf
+        logs, free = self.rows.log_likelihood(thetas, self.dispersion), precision < np.inf
         squares = precision[free] @ beta[free] ** 2 + sum(np.sum(u**2) for u in offsets)
         return Mode(position, thetas, float(logs.sum() - 0.5 * squares))
 
     def _marginal(self, thetas: Array, roots: list[Array], precision: Array) -> Marginal:
-        return Marginal(
-            products=self.rows.products(thetas, self.dispersion),
-            hierarchy=self.hierarchy,
-            roots=roots,
-            precision=precision,
-        )
+        products = self.rows.products(thetas, dispersion=self.dispersion)
+        return Marginal(products, self.hierarchy, roots, precision)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -197,5 +187,6 @@ class LaplacePoint(EvidencePoint):
     def response(self) -> tuple[list[Array], Array]:
         """How the mode moves where the determinants would push it."""
         covariances = self.marginal.task_posteriors[0]
-        push = self.data.rows.tilt(self.thetas, covariances, self.dispersion)
-        return self.marginal.response(push)
+        return self.marginal.response(
+            self.data.rows.tilt(self.thetas, covariances, self.dispersion)
+        )

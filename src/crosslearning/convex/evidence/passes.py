@@ -1,11 +1,8 @@
 """The evidence for generalised linear models whose rows are passed over a few times.
 
-A pass sums the log likelihood of each task and its derivatives at given parameters. Until the next
-pass a quadratic model stands for the rows, as in iteratively reweighted least squares: variances
-are searched for on it, and its optimum is where the next pass looks.
+Between passes a quadratic model stands for the rows: variances are searched for on it, and its
+optimum is where the next pass looks.
 """
-
-from __future__ import annotations
 
 from dataclasses import replace
 
@@ -56,7 +53,7 @@ def laplace_passes(
     def average(thetas: Array, covariances: Array) -> Array:
         at = replace(start, thetas=thetas + added, covariances=covariances, averaged=True)
         sums = Expansion(thetas, passed(at), family, intercept, squares)
-        return sums.products(thetas, climb.dispersion)
+        return sums.products(thetas, dispersion=climb.dispersion)
 
     fit = approximate(climb.optimum, average, options.tol, added)
     fit = replace(fit, n_iter=climb.n_passes, status=status)
@@ -69,14 +66,7 @@ def _start(
     """Where to begin, and the pooled scores from which intercepts are measured."""
     n, q = statistics.n_tasks, family.n_scores
     p = (statistics.n_features + intercept) * q
-    point = Pass(
-        family=family,
-        scaling=scaling,
-        intercept=intercept,
-        thetas=np.zeros((n, p)),
-        covariances=np.zeros((n, p, p)),
-        dispersion=1.0,
-    )
+    point = Pass(family, scaling, intercept, np.zeros((n, p)), np.zeros((n, p, p)), 1.0)
     total, weights = statistics.task_weights.sum(), statistics.task_weights
     if isinstance(family, Multinomial):
         slope = passed(point).slopes[:, p - q :].sum(axis=0) if intercept else np.zeros(q)
@@ -140,11 +130,9 @@ class _Climb:
         point = data.at(optimum.root, optimum.ratio[search.blocks[search.columns]])
         self.optimum = replace(optimum, point=point)
         self.n_passes += 1
-        self._step(point.thetas - around.thetas)
-
-    def _step(self, step: Array) -> None:
-        largest, size = np.abs(step).max(), max(1.0, np.abs(self.optimum.point.thetas).max())
+        step, size = point.thetas - around.thetas, max(1.0, np.abs(point.thetas).max())
+        largest = np.abs(step).max()
         settled = self.n_near >= _UNDECIDED and self.damping.min() == 1.0
         self.converged = bool(settled and largest <= _CLOSE * size)
         self.n_near += bool(self.n_near or largest < _NEAR)
-        self.thetas = self.expansion.thetas + self.damping[:, None] * step
+        self.thetas = around.thetas + self.damping[:, None] * step

@@ -1,7 +1,5 @@
 """A model evaluated at variances: log evidence, slopes and curvatures."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -12,7 +10,7 @@ from crosslearning.convex.evidence.marginal import AT_ONCE, Center, Marginal, ch
 from crosslearning.tether import Array, Flags, Indices
 
 _NO_INFORMATION = 1e-10  # share that rounding may leave
-_MANY = 1000  # tasks whose common uncertainty about the centre is of no account
+_MANY = 1000  # tasks whose common uncertainty about the centre is negligible
 
 
 class Sums(NamedTuple):
@@ -29,8 +27,7 @@ class Sums(NamedTuple):
 class EvidencePoint:
     """Log evidence and its derivatives by S of each level, tasks first, and by t of the centre.
 
-    Curvatures are summed over groups of variances: `group` holds the number of each parameter's
-    variance of every level, and in the last row that of its t.
+    `group` holds the number of each parameter's variance by level, and last that of its t.
     """
 
     marginal: Marginal
@@ -60,28 +57,24 @@ class EvidencePoint:
 
     @cached_property
     def sums(self) -> list[Sums]:
-        p, result = len(self.coef), []
-        for level, parents in enumerate(self.marginal.hierarchy.parents):
+        marginal, p, result = self.marginal, len(self.coef), []
+        for level, parents in enumerate(marginal.hierarchy.parents):
             sums = Sums(*np.zeros((5, p, p)))
             for part in chunks(len(parents), p):
-                self._add(sums, level, part)
+                K = marginal.parent_covariances(level, part)
+                W, WK, explained = marginal.levels[level].products_with(part, K)
+                P, shared = W - explained, WK * self._prior
+                if level + 1 < len(marginal.roots):
+                    above = marginal.levels[level + 1].products[parents[part], :p, :p]
+                    shared = W - WK @ above
+                diagonals = np.einsum("njj->nj", P)
+                sums.linear[:] += P.sum(axis=0)
+                sums.paired[:] += diagonals.T @ diagonals
+                pairs = (sums.squared, P), (sums.shared, shared), (sums.explained, explained)
+                for total, each in pairs:
+                    total[:] += np.einsum("njk,njk->jk", each, each)
             result.append(sums)
         return result
-
-    def _add(self, sums: Sums, level: int, part: slice) -> None:
-        marginal, p = self.marginal, len(self.coef)
-        K = marginal.parent_covariances(level, part)
-        W, WK, explained = marginal.levels[level].products_with(part, K)
-        P, shared = W - explained, WK * self._prior
-        if level + 1 < len(marginal.roots):
-            parents = marginal.hierarchy.parents[level][part]
-            shared = W - WK @ marginal.levels[level + 1].products[parents, :p, :p]
-        diagonals = np.einsum("njj->nj", P)
-        sums.linear[:] += P.sum(axis=0)
-        sums.paired[:] += diagonals.T @ diagonals
-        pairs = (sums.squared, P), (sums.shared, shared), (sums.explained, explained)
-        for total, each in pairs:
-            total[:] += np.einsum("njk,njk->jk", each, each)
 
     @property
     def informed(self) -> Flags:
@@ -105,8 +98,7 @@ class EvidencePoint:
     def slope_of_ratio(self) -> Array:
         """Derivative by each t; 0 for parameters that have none."""
         h, beta = self._prior, self.center.beta
-        squares = beta**2 / self.noise + np.diagonal(self.center.covariance)
-        slope = 0.5 * (squares * h - 1.0) * h
+        slope = 0.5 * ((beta * h) ** 2 / self.noise - np.diagonal(self._about_prior))
         if self.response is not None:
             slope = slope - self.response[1] * beta * h**2
         return np.asarray(slope)
@@ -114,16 +106,14 @@ class EvidencePoint:
     @cached_property
     def expected_parts(self) -> tuple[Array, Array]:
         """Twice the expected curvature with the noise as it is, and what it shares with log σ²."""
-        p, h = len(self.coef), self._prior
-        prior = np.diag(h) - self.center.covariance * np.outer(h, h)
-        size = (len(self.sums) + 1) * p
-        K = np.zeros((size, size))
+        p, prior, n = len(self.coef), self._about_prior, len(self.sums) + 1
+        K = np.zeros((n * p, n * p))
         for level, sums in enumerate(self.sums):
             at, above = (slice(k * p, (k + 1) * p) for k in (level, level + 1))
             K[at, at], K[at, above], K[above, at] = sums.squared, sums.shared, sums.shared.T
         K[-p:, -p:] = prior**2
         informations = *(sums.linear for sums in self.sums), prior
-        return K, np.concatenate([np.diagonal(information) for information in informations])
+        return K, np.concatenate(list(map(np.diagonal, informations)))
 
     def expected(self, group: Indices) -> Array:
         """Return the expected curvature of each unit for itself, with the noise at its best."""
@@ -133,8 +123,7 @@ class EvidencePoint:
     def observed(self, group: Indices) -> Array:
         """Return the observed curvature; its mean with the expected one, of several levels."""
         marginal, n, p = self.marginal, int(group.max()) + 1, len(self.coef)
-        j, pull = np.arange(p), self.center.beta * self._prior
-        levels = range(len(self.sums))
+        j, pull, levels = np.arange(p), self.center.beta * self._prior, range(len(self.sums))
         ancestors = [marginal.hierarchy.ancestors(level) for level in levels]
 
         def vectors(part: slice) -> Array:
@@ -154,7 +143,7 @@ class EvidencePoint:
         """Return the expected curvature that comes from the centre which tasks share."""
         n, p, size = int(group[0].max()) + 1, len(self.coef), int(group.max()) + 1
         between, marginal = np.zeros((size, size)), self.marginal
-        # Of no account where tasks are many, and costly where groups are.
+        # Negligible where tasks are many, and costly where groups are.
         few = len(marginal.products) <= _MANY and n * p**2 <= AT_ONCE
         if few and len(self.sums) == 1:
             root = symmetric_root(self.center.covariance)
@@ -174,6 +163,14 @@ class EvidencePoint:
     def _prior(self) -> Array:
         """1 / t of coefficients, else 0."""
         return np.where(self.coef, self.marginal.precision, 0.0)
+
+    @property
+    def _about_prior(self) -> Array:
+        """H - H C H for H = diag(1 / t); on the diagonal H C W, which does not cancel."""
+        h, C, W = self._prior, self.center.covariance, self.marginal.total[:-1, :-1]
+        information = -C * np.outer(h, h)
+        np.fill_diagonal(information, h * np.sum(C * W, axis=1))
+        return np.asarray(information)
 
     def _with_best_noise(self, K: Array, k: Array) -> Array:
         return np.asarray(0.5 * (K - np.outer(k, k) / self.n_noise))

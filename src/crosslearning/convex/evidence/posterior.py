@@ -1,7 +1,5 @@
 """The result of maximising the evidence: variances, how well they are determined, and posterior."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -29,13 +27,8 @@ class EvidenceStatus(Enum):
     """How the search ended; the value is the sentence shown to the user."""
 
     CONVERGED = "The evidence is at its maximum to the tolerance."
-    NOISELESS = (
-        "The targets are fitted to rounding error: the noise is set to the smallest value "
-        "distinguishable from 0."
-    )
-    MAX_ITER = (
-        "The iteration limit was reached before the evidence was at its maximum. Raise `max_iter`."
-    )
+    NOISELESS = "The targets are fitted to rounding error: the noise is the least resolvable."
+    MAX_ITER = "The iterations ended before the evidence was at its maximum. Raise `max_iter`."
     MAX_PASSES = (
         "The parameters still moved after 50 passes over the rows: variances between the tasks are "
         "approximate. Fit a sample of the tasks in memory to check them."
@@ -46,11 +39,10 @@ class EvidenceStatus(Enum):
 class VarianceLaw:
     """Estimates of sums (variance + offset), distributed as such a sum times χ²(df) / df.
 
-    Estimated effects of tasks vary by the variance between tasks and by their errors, which the
-    offset stands for. With equally large tasks and known noise this is exact (one-way analysis of
-    variance); otherwise it has the slope and the expected curvature of the log evidence. A variance
-    that was not estimated has 0 degrees of freedom, and one about which the rows say nothing NaN:
-    with one row per task, intercepts cannot be told apart from noise.
+    Estimated effects of tasks vary by the variance between tasks and by their errors, the offset.
+    With tasks of one size and known noise this is exact (one-way analysis of variance); otherwise
+    it has the slope and the expected curvature of the log evidence. A variance that was not
+    estimated has 0 degrees of freedom, and one about which the rows say nothing NaN.
     """
 
     estimates: Array
@@ -58,7 +50,7 @@ class VarianceLaw:
     df: Array
 
     @classmethod
-    def of(cls, best: Structured[EvidencePoint], sizes: Array) -> VarianceLaw:
+    def of(cls, best: "Structured[EvidencePoint]", sizes: Array) -> "VarianceLaw":
         """Take the maximum of the evidence; `sizes` are the numbers of units of each level."""
         group, unit = best.group[:-1].ravel(), best.point.noise
         n = int(group.max()) + 1
@@ -80,21 +72,14 @@ class VarianceLaw:
     def interval(self, coverage: float) -> tuple[Array, Array]:
         """Return the ends of central intervals of the variances; NaN where none was estimated."""
         df = np.where(self.df > 0, self.df, np.nan)
-        ends = (
-            self.estimates * df / chdtri(df, tail) - self.offsets
-            for tail in (0.5 * (1.0 - coverage), 0.5 * (1.0 + coverage))
-        )
-        lower, upper = (np.maximum(end, 0.0) for end in ends)
-        return lower, upper
+        tails = 0.5 * (1.0 - coverage), 0.5 * (1.0 + coverage)
+        lower, upper = (self.estimates * df / chdtri(df, tail) - self.offsets for tail in tails)
+        return np.maximum(lower, 0.0), np.maximum(upper, 0.0)
 
     def interval_along(
         self, directions: Array, covariance: Array, coverage: float
     ) -> tuple[Array, Array]:
-        """Combine intervals of the parameters' variances to those along directions.
-
-        Distances of the ends are added, of different estimates as squares (the MOVER method of
-        variance components); parameters that share a variance share its estimate.
-        """
+        """Combine intervals of variances to those along directions (the MOVER method)."""
         lower, upper = self.interval(coverage)
         estimates = np.array([self.estimates, self.offsets, self.df])
         group = np.unique(estimates, axis=1, return_inverse=True)[1].ravel()
@@ -122,17 +107,12 @@ class Posterior(NamedTuple):
     gains: list[Array]  # I - V A: times its parent's covariance, that of a unit with its parent
 
     @classmethod
-    def of(cls, marginal: Marginal, noise: float = 1.0) -> Posterior:
+    def of(cls, marginal: Marginal, noise: float = 1.0) -> "Posterior":
         center, units = marginal.center, [marginal.task_posteriors, *marginal.group_posteriors[:-1]]
-        return cls(
-            center.beta,
-            noise * center.covariance,
-            marginal.means[:-1],
-            [noise * covariances for covariances, _ in units],
-            [gains for _, gains in units],
-        )
+        covariances, gains = [noise * each for each, _ in units], [gain for _, gain in units]
+        return cls(center.beta, noise * center.covariance, marginal.means[:-1], covariances, gains)
 
-    def shifted(self, by: Array) -> Posterior:
+    def shifted(self, by: Array) -> "Posterior":
         return self._replace(center=self.center + by, means=[means + by for means in self.means])
 
 
@@ -165,11 +145,11 @@ class EvidenceFit:
 
     @cached_property
     def posterior(self) -> Posterior:
-        """Means and covariances of centre and units, which take as much memory as the moments."""
+        """Means and covariances, which take as much memory as the moments."""
         if self.averaged is not None:
             return self.averaged()
         posterior = Posterior.of(self.marginal, self.unit)
         return posterior._replace(center=self.center, means=self.means)
 
-    def shifted(self, by: Array) -> EvidenceFit:
+    def shifted(self, by: Array) -> "EvidenceFit":
         return replace(self, center=self.center + by, means=[means + by for means in self.means])

@@ -1,7 +1,6 @@
 """Distributions of a target given its linear scores, by kind of target, and their registry.
 
-A family has a log density and three derivatives of it. All are log-concave in their scores, except
-Student's, which has its own fit.
+All are log-concave in their scores, except Student's, which has its own fit.
 
 Legend
 ------
@@ -31,19 +30,12 @@ __all__ = [
 
 AVERAGED = Bernoulli, Multinomial, Ordinal, Poisson  # posteriors of these are averaged
 
-_OF_NUMBERS: tuple[type[OneScore], ...] = (
-    Gaussian,
-    Student,
-    Poisson,
-    NegativeBinomial,
-    Gamma,
-    Tweedie,
-    Quantile,
-)
-REGISTRY = {family.name: family for family in _OF_NUMBERS}
+_FAMILIES: list[type[OneScore]]
+_FAMILIES = [Gaussian, Student, Poisson, NegativeBinomial, Gamma, Tweedie, Quantile]
+REGISTRY = {family.name: family for family in _FAMILIES}
 FAMILIES = tuple(REGISTRY)
-_ALL: tuple[type[Family], ...] = (*_OF_NUMBERS, Ordinal, Bernoulli, Multinomial)
-LEARNED = [name for family in _ALL for name in family.learned()]
+_WITH_SHAPES: list[type[Family]] = [*_FAMILIES, Ordinal]
+LEARNED = [name for family in _WITH_SHAPES for name in family.learned()]
 
 
 def recognised_family(y: Array) -> tuple[str, str]:

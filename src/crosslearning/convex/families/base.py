@@ -1,7 +1,5 @@
 """Base of the distributions of a target given its linear scores."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
@@ -36,7 +34,7 @@ class Family(ABC):
     @classmethod
     def of(cls, attributes: Mapping[str, Any]) -> Self:
         """Take the parameters and fitted attributes of an estimator."""
-        return cls(*(attributes[name] for name in cls.parameters))
+        return cls(*(attributes[name] for name in cls.parameters if name in attributes))
 
     @classmethod
     def recognised(cls, y: Array) -> str:  # noqa: ARG003
@@ -44,7 +42,6 @@ class Family(ABC):
         return ""
 
     def begun(self, y: Array, weights: Array) -> Self:  # noqa: ARG002
-        """Return the family with a shape to begin with."""
         return self
 
     @classmethod
@@ -64,29 +61,30 @@ class Family(ABC):
         """Refuse targets that the family cannot have produced."""
         good = self.possible(y)
         if not np.all(good):
-            row = int(np.argmin(good))
-            raise ValueError(
-                f"Targets of this family must be {self.rule}; row {row} is {y[row]}. "
-                f"{self._remedy}."
-            )
+            row, rule = int(np.argmin(good)), f"Targets of this family must be {self.rule}"
+            raise ValueError(f"{rule}; row {row} is {y[row]}. {self._remedy}.")
 
     def possible(self, y: Array) -> NDArray[Any]:
         """Say which targets the family can have produced."""
         return y >= 0
 
+    def possible_ends(self, lower: Array, upper: Array) -> tuple[Array, Array]:
+        """Return ends of intervals that such targets can have."""
+        return lower, upper
+
     @property
-    def typical(self) -> Family:
+    def typical(self) -> "Family":
         """A family whose curvature at scores of 0 is typical of this one's near the targets."""
         return self
 
     @property
-    def wider(self) -> Family | None:
+    def wider(self) -> "Family | None":
         """A family with a similar mode that is easier to find, if this one's is hard to find."""
         return None
 
-    @abstractmethod
-    def start(self, y: Array, weights: Array) -> Array:
+    def start(self, y: Array, weights: Array) -> Array:  # noqa: ARG002
         """Approximately the best constant scores."""
+        return np.zeros(1)
 
     @abstractmethod
     def log_density(self, y: Array, scores: Array, dispersion: float) -> Array:
@@ -133,10 +131,6 @@ class OneScore(Family):
     def quantiles(self, mean: Array, sd: Array, dispersion: float, levels: Array) -> Array:  # noqa: ARG002
         """Quantiles of targets with these means and standard deviations, (levels, targets)."""
         return np.asarray(mean + sd * ndtri(levels))
-
-    def possible_ends(self, lower: Array, upper: Array) -> tuple[Array, Array]:
-        """Return ends of intervals that such targets can have."""
-        return lower, upper
 
     def squared_error(self, y: Array, scores: Array) -> Array:
         """Pearson's: squared error over the variance at dispersion 1."""

@@ -1,7 +1,5 @@
 """Two or more classes: logit and softmax, and a cumulative logit for those that have an order."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -24,10 +22,8 @@ _ROUNDING, _TINY = 1e-13, 1e-200  # added to covariances, so that they are posit
 def contrasts(n_classes: int) -> Array:
     """Return the map from parameters to class scores, shape (n_classes, n_scores).
 
-    Two classes have one score, that of the second. More classes have scores that add up to 0, in
-    orthonormal coordinates: distances between parameters are those between the scores' weights.
-    These are Helmert's, each class against the mean of those before it: the same on every machine,
-    so that covariances in files keep their meaning.
+    Two classes have one score, that of the second. More have scores that add up to 0, in
+    orthonormal coordinates: Helmert's, each class against the mean of those before it.
     """
     if n_classes == 2:
         return np.array([[0.0], [1.0]])
@@ -101,7 +97,6 @@ class Multinomial(Family):
         return np.asarray(np.take_along_axis(logs, y.astype(np.intp)[None], axis=0)[0])
 
     def probabilities(self, scores: Array) -> Array:
-        """Softmax of the classes."""
         return np.moveaxis(softmax(self._classes(scores), axis=0), 0, -1)
 
     def _classes(self, scores: Array) -> Array:
@@ -118,8 +113,7 @@ class Multinomial(Family):
     def averaged(self, y: Array, scores: Array, covariance: Array) -> tuple[Array, Array]:
         k, q, B, flat = self.n_classes, self.n_scores, self.basis, y.ravel().astype(np.intp)
         means, products = np.zeros((k, len(flat))), np.zeros((k, k, len(flat)))
-        drawn = _drawn(B, scores.reshape(-1, q), covariance.reshape(-1, q, q))
-        for rows, masses, p in drawn:
+        for rows, masses, p in _drawn(B, scores.reshape(-1, q), covariance.reshape(-1, q, q)):
             weighted = masses[:, None, None] * p
             means[:, rows] += weighted.sum(axis=0)
             products[:, :, rows] += np.einsum("njr,nkr->jkr", weighted, p)
@@ -149,9 +143,8 @@ class Multinomial(Family):
 def normal_nodes(dimension: int, n_nodes: int) -> tuple[Array, Array]:
     """Points and masses that stand for a standard normal distribution, with covariance I.
 
-    Antithetic pairs of a Kronecker sequence with powers of the generalised golden ratio, the root
-    of x^(dimension + 1) = x + 1. Every other point is twice as far out, with less mass, for the
-    sake of improbable classes (importance sampling from a mixture).
+    Antithetic pairs of a Kronecker sequence with powers of the generalised golden ratio. Every
+    other point is twice as far out, with less mass, for the sake of improbable classes.
     """
     ratio = np.roots([1.0, *np.zeros(dimension - 1), -1.0, -1.0]).real.max()
     steps, number = ratio ** -np.arange(1.0, dimension + 1.0), np.arange(n_nodes // 2)
@@ -163,22 +156,20 @@ def normal_nodes(dimension: int, n_nodes: int) -> tuple[Array, Array]:
     return np.asarray(np.linalg.solve(root, points.T).T), masses
 
 
-def _drawn(
-    basis: Array, scores: Array, covariance: Array
-) -> Iterator[tuple[Indices, Array, Array]]:
+def _drawn(basis: Array, scores: Array, K: Array) -> Iterator[tuple[Indices, Array, Array]]:
     """Rows, masses, and probabilities (nodes, classes, rows), of some nodes at a time.
 
-    The first coordinates of a node are contrasts between the likeliest classes: these matter most,
-    and nothing depends on how classes are numbered. Wide distributions of scores need more nodes.
+    The first coordinates of a node are contrasts between the likeliest classes, so that nothing
+    depends on how classes are numbered. Wide distributions of scores need more nodes.
     """
     q = basis.shape[1]
-    wide = np.einsum("rqq->r", covariance) > _WIDE
+    wide = np.einsum("rqq->r", K) > _WIDE
     for rows, n_nodes in ((np.flatnonzero(~wide), _FEW), (np.flatnonzero(wide), _MANY)):
         if not len(rows):
             continue
         (points, masses), middle = normal_nodes(q, n_nodes), scores[rows] @ basis.T
         turn = basis.T @ basis[np.argsort(-middle, axis=-1)]
-        turned = turn @ covariance[rows] @ turn.swapaxes(1, 2)
+        turned = turn @ K[rows] @ turn.swapaxes(1, 2)
         least = np.einsum("rqq->r", turned) * _ROUNDING + _TINY
         factor = np.linalg.cholesky(turned + least[:, None, None] * np.eye(q))
         root = np.ascontiguousarray((basis @ turn.swapaxes(1, 2) @ factor).transpose(2, 1, 0))
@@ -186,19 +177,14 @@ def _drawn(
         size = max(_AT_ONCE // middle.size, 1)
         for start in range(0, n_nodes, size):
             some = slice(start, start + size)
-            p = np.tensordot(points[some], root, 1) + middle
-            p -= p.max(axis=1, keepdims=True)
-            np.exp(p, out=p)
-            p /= p.sum(axis=1, keepdims=True)
-            yield rows, masses[some], p
+            yield rows, masses[some], softmax(np.tensordot(points[some], root, 1) + middle, axis=1)
 
 
 @dataclass(frozen=True)
 class Ordinal(Family):
     """Targets 0 ... n_classes - 1, cumulative logit: P(y ≤ k) = expit(thresholds[k] - score).
 
-    Thresholds are common to all tasks. The first one stays, since the intercept moves with it; the
-    gaps between them are learned by evidence.
+    The first threshold stays, since the intercept moves with it; gaps are learned by evidence.
     """
 
     thresholds: tuple[float, ...]
@@ -230,9 +216,6 @@ class Ordinal(Family):
 
     def possible(self, y: Array) -> NDArray[Any]:
         return np.isin(y, np.arange(self.n_classes))
-
-    def start(self, y: Array, weights: Array) -> Array:  # noqa: ARG002
-        return np.zeros(1)
 
     def _ends(self, y: Array, score: Array) -> tuple[Array, Array]:
         """Thresholds above and below each class, less the score."""

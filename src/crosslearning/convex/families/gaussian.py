@@ -1,7 +1,5 @@
 """Real targets: with Gaussian noise, with outliers, and their quantiles."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -55,8 +53,7 @@ class Student(Gaussian):
     """Real targets with outliers; fewer degrees of freedom give these less weight."""
 
     df: float = 4.0
-    name, words, parameters = "student", "real numbers with outliers", ("df",)
-    label = "robust"
+    name, label, words, parameters = "student", "robust", "real numbers with outliers", ("df",)
 
     def __post_init__(self) -> None:
         if not self.df > 0:
@@ -74,9 +71,8 @@ class Student(Gaussian):
 class Quantile(Gaussian):
     """Real targets, of which the score is a quantile, in units of their noise.
 
-    An asymmetric Laplace density: the check loss (quantile - [r < 0]) r of a residual r, convolved
-    with a logistic kernel to quantile · r + width · log(1 + exp(-r / width)), over a fixed scale:
-    one learned from the same residuals would fall with every overfitted task.
+    An asymmetric Laplace density: the check loss of a residual r, convolved with a logistic kernel
+    to quantile · r + width · log(1 + exp(-r / width)), over a fixed scale against overfitted tasks.
     """
 
     quantile: float = 0.5
@@ -116,10 +112,5 @@ class Quantile(Gaussian):
         rest = y - mean
         return np.asarray(np.maximum(self.quantile * rest, (self.quantile - 1.0) * rest))
 
-    def predictive(
-        self,
-        score: Array,
-        variance: Array,
-        dispersion: Array | float = 1.0,  # noqa: ARG002
-    ) -> tuple[Array, Array]:
+    def predictive(self, score: Array, variance: Array, *_: object) -> tuple[Array, Array]:
         return score, variance  # of the quantile, not of the targets

@@ -1,14 +1,11 @@
 """Targets of at least 0, log link: counts and amounts."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, xlogy
+from scipy.special import gammaincinv, gammaln, xlogy
 
 from crosslearning.convex.families.base import OneScore
 from crosslearning.tether import Array
@@ -46,14 +43,12 @@ class LogLink(OneScore):
 
     def quantiles(self, mean: Array, sd: Array, dispersion: float, levels: Array) -> Array:
         """Match a gamma distribution, which may have some of its mass at 0."""
-        from scipy import stats  # takes long to import
-
         zero = self._zero(mean, dispersion)
         positive = mean / (1.0 - zero)
         variance = (sd**2 + mean**2) / (1.0 - zero) - positive**2
         variance = np.maximum(variance, _SMALLEST * positive**2)
         inner = np.clip((levels - zero) / (1.0 - zero), 0.0, 1.0)
-        ends = stats.gamma.ppf(inner, positive**2 / variance, scale=variance / positive)
+        ends = gammaincinv(positive**2 / variance, inner) * (variance / positive)
         return np.asarray(np.where(levels <= zero, 0.0, ends))
 
     def _zero(self, mean: Array, dispersion: float) -> Array:  # noqa: ARG002
@@ -83,8 +78,7 @@ class Poisson(LogLink):
 
     name, words, also = "poisson", "counts", ("negative-binomial",)
     by_passes = quasi = True
-    least_dispersion = 1.0
-    power = 1.0
+    power, least_dispersion = 1.0, 1.0
 
     @classmethod
     def recognised(cls, y: Array) -> str:
@@ -117,13 +111,8 @@ class NegativeBinomial(Poisson):
     """Counts, log link, variance mean + overdispersion · mean²: Poisson with gamma rates."""
 
     overdispersion: float = 0.5  # learned by evidence
-    name, words = "negative-binomial", "overdispersed counts"
-    parameters, by_passes = ("overdispersion_",), False
-    has_dispersion = quasi = False
-
-    @classmethod
-    def of(cls, attributes: Mapping[str, Any]) -> Self:
-        return cls(attributes.get("overdispersion_", cls.overdispersion))
+    name, words, parameters = "negative-binomial", "overdispersed counts", ("overdispersion_",)
+    has_dispersion = by_passes = quasi = False
 
     @classmethod
     def recognised(cls, y: Array) -> str:  # noqa: ARG003
@@ -199,10 +188,8 @@ class Tweedie(LogLink):
 
     def __post_init__(self) -> None:
         if not 1.0 < self.power < 2.0:
-            raise ValueError(
-                f"`power` must lie between 1 and 2; got {self.power}. Use Poisson or Gamma for the "
-                "ends."
-            )
+            rule = f"`power` must lie between 1 and 2; got {self.power}."
+            raise ValueError(f"{rule} Use Poisson or Gamma for the ends.")
 
     def _zero(self, mean: Array, dispersion: float) -> Array:
         # A sum of gammas may have no terms.

@@ -1,12 +1,9 @@
 """Convex models under a tether: min Σ_i f_i(θ_i) + Σ_i Σ_b h_b(‖θ_i^b - c^b‖) over all θ_i and c.
 
-The method of multipliers: the offsets θ_i - c are given forces λ_i, and for fixed forces the
-problem is smooth, because the tether enters through its envelope. Semismooth Newton steps for the
-smooth problem find out which bounds hold; from there on Newton steps in tasks, centre and forces
-together converge at once.
+The method of multipliers: for fixed forces λ_i on the offsets θ_i - c the problem is smooth, since
+the tether enters through its envelope. Semismooth Newton steps find out which bounds hold; from
+there on Newton steps in tasks, centre and forces together converge at once.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,6 +13,7 @@ import numpy as np
 
 from crosslearning.convex.solver.losses import Loss
 from crosslearning.convex.solver.tethers import BlockTethers, Hold
+from crosslearning.convex.sums.rows import times_each
 from crosslearning.tether import Array
 
 _STRONGEST = 1e6
@@ -29,15 +27,15 @@ _PROGRESS = 0.9  # largest residual after a step in everything, in residuals bef
 _INNER = 0.5  # accuracy of the smooth problem, in changes of the forces
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class SmoothProblem:
     """Minimise Σ f_i(θ_i) + σ_i e_i(θ_i - c + λ_i / σ_i); e_i is the envelope of h / σ_i."""
 
     loss: Loss
     coupling: BlockTethers
     forces: Array
-    fixed_center: bool
     unseen: Array  # directions, its columns, in which the centre stays
+    fixed_center: bool
     strength: float = 1.0  # σ_i in curvatures of the task
 
     @cached_property
@@ -48,8 +46,8 @@ class SmoothProblem:
     def law(self) -> BlockTethers:
         return self.coupling.scaled(self.sigma[:, 0])
 
-    def at(self, thetas: Array, center: Array, loss_gradient: Array | None = None) -> SmoothPoint:
-        """Evaluate; the gradient of the loss only if it is not known."""
+    def at(self, thetas: Array, center: Array, loss_gradient: Array | None = None) -> "SmoothPoint":
+        """Evaluate, with the gradient of the loss if there is none yet."""
         hold = self.law.hold(thetas - center + self.forces / self.sigma)
         if loss_gradient is None:
             loss_gradient = self.loss.gradient(thetas)
@@ -82,7 +80,7 @@ class SmoothPoint:
 
     @cached_property
     def center_gradient(self) -> Array:
-        return -self._net(self.forces)
+        return -self.net(self.forces)
 
     @cached_property
     def gradient_norm(self) -> float:
@@ -92,22 +90,20 @@ class SmoothPoint:
     @cached_property
     def force_change(self) -> float:
         """How far the forces are from those exerted, as the tasks would feel it."""
-        change = np.abs(self.forces - self.problem.forces).max()
-        return float(change) / self.problem.strength
+        return float(np.abs(self.forces - self.problem.forces).max()) / self.problem.strength
 
     @cached_property
     def residual(self) -> float:
         """Residual of the optimality conditions of the original problem, given the forces."""
         unbalanced = np.abs(self.loss_gradient + self.problem.forces).max()
-        net = np.abs(self._net(self.problem.forces)).max()
+        net = np.abs(self.net(self.problem.forces)).max()
         return max(float(unbalanced), float(net), self.force_change)
 
-    def with_problem(self, **changes: Any) -> SmoothPoint:
-        """Return the same place in a problem with other forces or another strength."""
-        problem = replace(self.problem, **changes)
-        return problem.at(self.thetas, self.center, self.loss_gradient)
+    def with_problem(self, **changes: Any) -> "SmoothPoint":
+        return replace(self.problem, **changes).at(self.thetas, self.center, self.loss_gradient)
 
-    def _net(self, forces: Array) -> Array:
+    def net(self, forces: Array) -> Array:
+        """Sum of the forces on the centre, unless that is fixed."""
         net: Array = forces.sum(axis=0)
         return np.zeros_like(net) if self.problem.fixed_center else net
 
@@ -118,26 +114,20 @@ def descend(point: SmoothPoint) -> SmoothPoint | None:
     Where the function of the centre has no curvature, as under tension in one dimension, Newton
     steps are endless; weights on staying, ever larger, shorten them.
     """
-    problem = point.problem
-    A = problem.loss.hessian(point.thetas)
-    E = problem.sigma[:, :, None] * point.hold.hessian()
-    for staying in _STAYING:
-        direction = _solved(
-            point, A, E, point.task_gradient, point.center_gradient, staying=staying
-        )
-        further = _line_search(point, *direction)
-        if further is not None:
-            return further
-    return None
+    A = point.problem.loss.hessian(point.thetas)
+    E = point.problem.sigma[:, :, None] * point.hold.hessian()
+    gradients = point.task_gradient, point.center_gradient
+    steps = (_solved(point, A, E, *gradients, staying=staying) for staying in _STAYING)
+    searched = (_line_search(point, *step) for step in steps)
+    return next((further for further in searched if further is not None), None)
 
 
 def _line_search(point: SmoothPoint, step: Array, center_step: Array) -> SmoothPoint | None:
     slope = float(np.vdot(point.task_gradient, step) + point.center_gradient @ center_step)
     length = 1.0
     while length > _SMALLEST_STEP:
-        further = point.problem.at(
-            point.thetas + length * step, point.center + length * center_step
-        )
+        thetas, center = point.thetas + length * step, point.center + length * center_step
+        further = point.problem.at(thetas, center)
         if slope < 0 and further.value <= point.value + _DECREASE * length * slope:
             return further
         # Close to the minimum all values are equal to rounding; gradients still tell.
@@ -151,53 +141,41 @@ def _line_search(point: SmoothPoint, step: Array, center_step: Array) -> SmoothP
 def joint_step(point: SmoothPoint) -> SmoothPoint:
     """Newton step for the optimality conditions in tasks, centre and forces, undamped.
 
-    The forces follow λ = σ w - σ prox(w) with w = θ - c + λ / σ. Solved for dλ that reads
-    dλ = σ (R - I) (dθ - dc) + R (exerted - λ) with the release R, so that the system in tasks and
-    centre has the same form as that of the smooth problem.
+    With the release R, dλ = σ (R - I) (dθ - dc) + R (exerted - λ).
     """
     problem = point.problem
     release = point.hold.release()
     A = problem.loss.hessian(point.thetas)
     E = problem.sigma[:, :, None] * (release - np.eye(release.shape[1]))
-    missing = (point.forces - problem.forces)[:, :, None]
-    forces = problem.forces + np.matmul(release, missing)[:, :, 0]
-    net = np.zeros_like(point.center) if problem.fixed_center else -forces.sum(axis=0)
+    forces = problem.forces + times_each(release, point.forces - problem.forces)
+    net = -point.net(forces)
     step, center_step = _solved(point, A, E, point.loss_gradient + forces, net)
-    new_forces = -point.loss_gradient - np.matmul(A, step[:, :, None])[:, :, 0]
-    further = replace(problem, forces=new_forces)
+    further = replace(problem, forces=-point.loss_gradient - times_each(A, step))
     return further.at(point.thetas + step, point.center + center_step)
 
 
 def _solved(
-    point: SmoothPoint,
-    A: Array,
-    E: Array,
-    task_gradient: Array,
-    center_gradient: Array,
-    *,
-    staying: float = 1e-13,
+    point: SmoothPoint, A: Array, E: Array, g: Array, net: Array, *, staying: float = _STAYING[0]
 ) -> tuple[Array, Array]:
-    """Solve (A_i + E_i) dθ_i - E_i dc = -g_i and Σ E_i (dc - dθ_i) = -g for dθ and dc.
+    """Solve (A_i + E_i) dθ_i - E_i dc = -g_i and Σ E_i (dc - dθ_i) = -net for dθ and dc.
 
     Eliminating the tasks leaves Σ A_i (A_i + E_i)⁻¹ E_i for the centre.
     """
-    n, p = task_gradient.shape
-    curvature = point.problem.loss.curvature
-    diagonal = np.arange(p)
-    K = A + E
+    n, p = g.shape
+    curvature, diagonal, K = point.problem.loss.curvature, np.arange(p), A + E
     # Directions that neither data nor tether determine: a tiny weight on staying.
     size = np.trace(K, axis1=1, axis2=2)
     K[:, diagonal, diagonal] += (1e-11 * curvature + 1e-15 * size)[:, None]
-    g = task_gradient[:, :, None]
     if point.problem.fixed_center:
-        return _visible(point, E, np.asarray(-np.linalg.solve(K, g)[:, :, 0])), np.zeros(p)
-    solved = np.linalg.solve(K, np.concatenate([E, g], axis=2))
+        step = -np.linalg.solve(K, g[:, :, None])[:, :, 0]
+        return _visible(point, E, np.asarray(step)), np.zeros(p)
+    solved = np.linalg.solve(K, np.concatenate([E, g[:, :, None]], axis=2))
     Y, y = solved[:, :, :p], solved[:, :, p]
     schur = A.reshape(n * p, p).T @ Y.reshape(n * p, p)
     schur[diagonal, diagonal] += staying * curvature.sum()
-    right = -center_gradient - np.einsum("npq,nq->p", E, y)
+    right = -net - np.einsum("npq,nq->p", E, y)
     # Where nothing holds or pulls, the centre is free, and rounding errors would carry it far.
-    free = center_gradient == 0.0
+    free = net == 0.0
     if free.any():
         free &= ~E.any(axis=(0, 2))
         right[free] = 0.0
@@ -227,20 +205,27 @@ class ConvexSolution:
     n_iter: int = 0
 
 
-def solve(point: SmoothPoint, goal: float, max_iter: int) -> ConvexSolution:
-    """Minimise from a starting point, until the residual is at most the goal; warm starts pay.
+def solve(
+    loss: Loss,
+    coupling: BlockTethers,
+    start: ConvexSolution,
+    unseen: Array,
+    goal: float,
+    max_iter: int,
+    *,
+    fixed_center: bool,
+) -> ConvexSolution:
+    """Minimise from a starting point, until the residual is at most the goal.
 
-    The solution is not certified yet, because the problem may leave something open; its forces
-    are those that the tethers exert, exactly 0 where they hold nothing.
+    The solution is not certified yet; its forces are exactly 0 where the tethers hold nothing.
     """
-    loss, coupling = point.problem.loss, point.problem.coupling
-    n_iter, last = 0, np.inf
+    problem = SmoothProblem(loss, coupling, start.forces, unseen, fixed_center)
+    point, n_iter, last = problem.at(start.thetas, start.center), 0, np.inf
     while point.residual > goal and n_iter < max_iter:
         change = point.force_change
         if point.gradient_norm <= max(_INNER * change, 0.1 * goal):
-            point, n_steps = _joint_steps(
-                point.with_problem(forces=point.forces), goal, max_iter - n_iter
-            )
+            point = point.with_problem(forces=point.forces)
+            point, n_steps = _joint_steps(point, goal, max_iter - n_iter)
             if change > _PATIENCE * last:
                 stronger = min(_STRONGER * point.problem.strength, _STRONGEST)
                 point = point.with_problem(strength=stronger)
@@ -260,7 +245,7 @@ def solve(point: SmoothPoint, goal: float, max_iter: int) -> ConvexSolution:
 
 
 def _joint_steps(point: SmoothPoint, goal: float, max_steps: int) -> tuple[SmoothPoint, int]:
-    """Newton steps in everything at once, as long as the residual falls."""
+    """Take joint steps as long as the residual falls."""
     for n_steps in range(max_steps):
         if point.residual <= goal:
             return point, n_steps
@@ -274,13 +259,8 @@ def _joint_steps(point: SmoothPoint, goal: float, max_steps: int) -> tuple[Smoot
 def certified(
     loss: Loss, coupling: BlockTethers, solution: ConvexSolution, *, fixed_center: bool = False
 ) -> ConvexSolution:
-    """Return the solution with the forces -∇f_i and the residual that its tasks and centre have.
-
-    Each task must be the proximal step of its tether from where its force would carry it, and
-    the forces must add up to 0.
-    """
-    gradient = loss.gradient(solution.thetas)
-    curvature = loss.curvature[:, None]
+    """Return the solution with the forces -∇f_i and the residual that its tasks and centre have."""
+    gradient, curvature = loss.gradient(solution.thetas), loss.curvature[:, None]
     offsets = solution.thetas - solution.center
     targets = offsets - gradient / curvature
     kept = targets - coupling.scaled(loss.curvature).hold(targets).moves

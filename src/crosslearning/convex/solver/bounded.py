@@ -5,11 +5,9 @@ With offsets δ of tasks from the centre c, and lengths ‖δ‖_Σ in standard 
     minimise    Σ_i [-log likelihood_i(θ_i) + ½ ‖δ_i‖²_Σ] + ½ Σ_j precision_j c_j²
     subject to  ‖δ_i‖_Σ ≤ ε
 
-where δ_i is 0 in directions that have no variance. At ε = ∞ that is the mode of the posterior. Of
-groups within groups, offsets are those of units from their parents, and each level has its bound.
+where δ_i is 0 in directions that have no variance. Of groups within groups, offsets are those of
+units from their parents, and each level has its bound.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -50,7 +48,7 @@ def bounded(
 ) -> Bounded:
     """Solve from the mode of the posterior, or certify it if it keeps within the bound."""
     n_tasks = len(thetas)
-    problem = _problem(loss.with_prior(precision).in_variables(metric.matrix), tol, max_iter)
+    problem = _problem(loss.with_prior(precision), metric, tol, max_iter)
     # The prior is the loss of one more task, which is tied to the centre.
     radii = np.append(np.full(n_tasks, epsilon), 0.0)
     coupling = _coupling(metric, Tether(0.0) if epsilon == 0.0 else Tether(radii, 1.0))
@@ -68,17 +66,15 @@ def bounded_tasks(
     loss: Loss, metric: Metric, epsilon: float, center: Array, *, tol: float, max_iter: int
 ) -> Bounded:
     """Solve for new tasks alone, around a given centre."""
-    problem = _problem(loss.in_variables(metric.matrix), tol, max_iter)
+    problem = _problem(loss, metric, tol, max_iter)
     coupling = _coupling(metric, Tether(epsilon, 1.0))
     return _outside(metric, problem.fit_task(coupling, metric.inverse @ center), loss.shape[0])
 
 
-def _problem(loss: Loss, tol: float, max_iter: int) -> ConvexProblem:
-    n_tasks, P = loss.shape
-    equal = np.ones(n_tasks)
-    return ConvexProblem(
-        loss=loss, weights=equal, shares=equal, intercept=slice(P, P), tol=tol, max_iter=max_iter
-    )
+def _problem(loss: Loss, metric: Metric, tol: float, max_iter: int) -> ConvexProblem:
+    equal, end = np.ones(loss.shape[0]), loss.shape[1]
+    loss = loss.in_variables(metric.matrix)
+    return ConvexProblem(loss, equal, equal, slice(end, end), tol, max_iter)
 
 
 def _coupling(metric: Metric, tether: Tether) -> BlockTethers:
@@ -103,27 +99,17 @@ def bounded_levels(
     tol: float,
     max_iter: int,
 ) -> Bounded:
-    """Solve within bounds of each level, tasks first.
-
-    `products` are those of the tasks at some parameters, if they depend on them; that is Newton's
-    method, from the posterior of `marginal`.
-    """
-    levels = range(len(epsilons))
+    """Solve within bounds of each level, by Newton's method if `products` depend on parameters."""
     roots = np.where(np.asarray(epsilons)[:, None] > 0, marginal.roots, 0.0)
-    strengths = [np.ones(n) for n in marginal.hierarchy.sizes]  # 1 + multipliers
+    strengths = [np.ones(n) for n in marginal.hierarchy.sizes[:-1]]  # 1 + multipliers
     residual, thetas, damping = np.inf, marginal.means[0], 1.0
     for _ in range(max_iter):
-        marginal = replace(
-            marginal,
-            products=marginal.products if products is None else products(thetas),
-            roots=roots,
-            shares=tuple(1.0 / strength for strength in strengths),
-        )
+        at = marginal.products if products is None else products(thetas)
+        shares = tuple(1.0 / strength for strength in strengths)
+        marginal = replace(marginal, products=at, roots=roots, shares=shares)
         before, thetas = thetas, marginal.means[0]
-        offsets = [  # in standard deviations
-            root * g / s[:, None]
-            for root, g, s in zip(roots, marginal.residuals, strengths, strict=True)
-        ]
+        levels = zip(roots, marginal.residuals, shares, strict=True)
+        offsets = [root * g * share[:, None] for root, g, share in levels]  # in sds
         distances = [np.asarray(np.linalg.norm(rows, axis=1)) for rows in offsets]
         moved = float(np.abs(thetas - before).max()) / (1.0 + float(np.abs(thetas).max()))
         slack = [_slack(d, e, s) for d, e, s in zip(distances, epsilons, strengths, strict=True)]
@@ -132,7 +118,7 @@ def bounded_levels(
             break
         # Units of different levels react to each other, which single steps do not foresee.
         damping = max(0.7 * damping, _LEAST_DAMPING) if residual > last else min(1.1 * damping, 1.0)
-        for level in levels:
+        for level in range(len(epsilons)):
             W, epsilon = marginal.information[level][:, :-1, :-1], float(epsilons[level])
             further = _strengthened(W, roots[level], offsets[level], epsilon, strengths[level])
             strengths[level] = strengths[level] ** (1.0 - damping) * further**damping

@@ -22,18 +22,18 @@ class Quadratic:
 
     @property
     def shape(self) -> tuple[int, int]:
-        n_tasks, n_parameters = self.b.shape
-        return n_tasks, n_parameters
+        return len(self.b), self.b.shape[1]
 
     @cached_property
     def curvature(self) -> Array:
         """Typical second derivative of each task's loss, positive: the mean eigenvalue of A_i."""
-        return _floored(_traces(self.A) / self.b.shape[1])
+        return _floored(_mean_eigenvalues(self.A))
 
     @cached_property
     def scale(self) -> float:
         """Size of a gradient far from 0, to which tolerances are relative: a bound of that at 0."""
-        return float(np.sqrt(2.0 * _traces(self.A) * self.constant).max()) or 1.0
+        traces = np.einsum("njj->n", self.A)
+        return float(np.sqrt(2.0 * traces * self.constant).max()) or 1.0
 
     def value(self, thetas: Array) -> Array:
         slopes = 0.5 * times_each(self.A, thetas) - self.b
@@ -46,9 +46,8 @@ class Quadratic:
         return self.A
 
     def pooled(self) -> Quadratic:
-        return Quadratic(
-            *(part.sum(axis=0, keepdims=True) for part in (self.A, self.b, self.constant))
-        )
+        parts = self.A, self.b, self.constant
+        return Quadratic(*(part.sum(axis=0, keepdims=True) for part in parts))
 
     def with_ridge(self, ridge: Array) -> Quadratic:
         """Add ½ Σ_j ridge_ij θ_j² to the loss of each task i."""
@@ -81,14 +80,13 @@ class FamilyLoss:
     def curvature(self) -> Array:
         """Mean second derivative at 0."""
         A = self.rows.at_zero[:, :-1, :-1] / self.dispersion
-        return _floored(_traces(self._changed(_with_diagonal(A, self.ridge))) / self.shape[1])
+        return _floored(_mean_eigenvalues(self._changed(_with_diagonal(A, self.ridge))))
 
     @cached_property
     def scale(self) -> float:
         """Size of the data's gradients at 0, and of their change over a unit."""
         slopes, A = self._back(self.rows.at_zero[:, :-1, -1]), self.rows.at_zero[:, :-1, :-1]
-        bends = _traces(self._changed(A)) / self.shape[1]
-        sizes = np.maximum(np.linalg.norm(slopes, axis=1), bends)
+        sizes = np.maximum(np.linalg.norm(slopes, axis=1), _mean_eigenvalues(self._changed(A)))
         return float(sizes.max()) / self.dispersion or 1.0
 
     def value(self, thetas: Array) -> Array:
@@ -157,8 +155,8 @@ def _floored(curvature: Array) -> Array:
     return np.maximum(curvature, 1e-8 * curvature.mean() or 1.0)
 
 
-def _traces(A: Array) -> Array:
-    return np.asarray(np.trace(A, axis1=1, axis2=2))
+def _mean_eigenvalues(A: Array) -> Array:
+    return np.asarray(np.einsum("njj->n", A) / A.shape[1])
 
 
 def _with_diagonal(A: Array, added: Array | float) -> Array:

@@ -1,20 +1,14 @@
 """The convex problem: its solution, its exact limits, and undetermined parameters."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from crosslearning.convex.solver.augmented_lagrangian import (
-    ConvexSolution,
-    SmoothProblem,
-    certified,
-    solve,
-)
+from crosslearning.convex.solver.augmented_lagrangian import ConvexSolution, certified, solve
 from crosslearning.convex.solver.losses import Loss
 from crosslearning.convex.solver.tethers import BlockTethers
+from crosslearning.convex.sums.rows import times_each
 from crosslearning.coupling import nearest_center, smallest_enclosing_ball
 from crosslearning.tether import Array, Flags, Tether
 
@@ -35,7 +29,7 @@ _DECREASE = 1e-4  # Armijo's constant
 _ROUNDING = 1e-13  # relative error of a value
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class ConvexProblem:
     """Losses, weights of tasks in a mean, shares in a ridge term, and where the intercepts are."""
 
@@ -46,14 +40,14 @@ class ConvexProblem:
     tol: float = 1e-10  # relative residual to aim for
     max_iter: int = 2000
 
-    def with_ridge(self, alpha: float) -> ConvexProblem:
+    def with_ridge(self, alpha: float) -> "ConvexProblem":
         """Add a ridge term on the coefficients, divided among the tasks."""
         ridge = np.tile(alpha * self.shares[:, None], self.loss.shape[1])
         ridge[:, self.intercept] = 0.0
         return replace(self, loss=self.loss.with_ridge(ridge))
 
-    def in_variables(self, matrix: Array | None) -> ConvexProblem:
-        """Return the problem in u, where parameters are matrix u; the same if there is none."""
+    def in_variables(self, matrix: Array | None) -> "ConvexProblem":
+        """Return the problem in u, where parameters are matrix u, if there is one."""
         return self if matrix is None else replace(self, loss=self.loss.in_variables(matrix))
 
     def coupling(self, epsilon: PerBlock, stiffness: PerBlock, tension: PerBlock) -> BlockTethers:
@@ -72,7 +66,6 @@ class ConvexProblem:
 
     @cached_property
     def pooled(self) -> ConvexSolution:
-        """The pooled model: the limit of radius 0."""
         center = independent(self.loss.pooled(), self.intercept, self.max_iter)[0]
         return self._limit(center + np.zeros(self.loss.shape), center, _POOLED)
 
@@ -112,15 +105,8 @@ class ConvexProblem:
     def _solved(
         self, coupling: BlockTethers, start: ConvexSolution, max_iter: int, *, fixed: bool = False
     ) -> ConvexSolution:
-        smooth = SmoothProblem(
-            loss=self.loss,
-            coupling=coupling,
-            forces=start.forces,
-            fixed_center=fixed,
-            unseen=self._unseen,
-        )
-        point = smooth.at(start.thetas, start.center)
-        return solve(point, self.tol * self.loss.scale, max_iter)
+        goal, unseen = self.tol * self.loss.scale, self._unseen
+        return solve(self.loss, coupling, start, unseen, goal, max_iter, fixed_center=fixed)
 
     def _first(self, coupling: BlockTethers) -> ConvexSolution:
         """Start at the pooled model or, under tension, which is flat, at a task in the middle."""
@@ -141,20 +127,17 @@ class ConvexProblem:
             if np.linalg.norm(points - points[0], axis=1).max() > 2.0 * tether.epsilon:
                 return None
             if tether.epsilon < np.inf:
-                center[b], radius = self._enclosing(b)
+                key = (b.start, b.stop)
+                if key not in self._balls:
+                    self._balls[key] = smallest_enclosing_ball(points)
+                center[b], radius = self._balls[key]
                 if radius > tether.epsilon:
                     return None
         return replace(self.separate, center=center)
 
-    def _enclosing(self, block: slice) -> tuple[Array, float]:
-        """Smallest ball around a block of the separate solutions."""
-        key = (block.start, block.stop)
-        if key not in self._balls:
-            self._balls[key] = smallest_enclosing_ball(self.separate.thetas[:, block])
-        return self._balls[key]
-
     @cached_property
     def _balls(self) -> dict[tuple[int, int], tuple[Array, float]]:
+        """Smallest balls around blocks of the separate solutions."""
         return {}
 
     def fit_task(self, coupling: BlockTethers, center: Array) -> ConvexSolution:
@@ -170,7 +153,6 @@ class ConvexProblem:
         return [self.end(coupling, b, start) for b in range(len(coupling.blocks))]
 
     def end(self, coupling: BlockTethers, block: int, start: ConvexSolution | None = None) -> float:
-        """Smallest radius of a block at which its bound is inactive, the others fixed."""
         tether, at = coupling.tethers[block], coupling.blocks[block]
         free = Tether(np.inf, tether.stiffness, tether.tension)
         tethers = (*coupling.tethers[:block], free, *coupling.tethers[block + 1 :])
@@ -193,7 +175,12 @@ class ConvexProblem:
         """Take the tasks nearest the centre, and the centre nearest the mean, if left open."""
         for _ in range(_MAX_ROUNDS):
             solution = self._nearest_tasks(coupling, solution)
-            center = self._nearest_center(coupling, solution)
+            # The centre nearest the mean of the tasks, in the blocks where no force determines it.
+            center = solution.center.copy()
+            for b, tether in zip(coupling.blocks, coupling.tethers, strict=True):
+                if np.abs(solution.forces[:, b]).max() <= _NO_FORCE * self.loss.scale:
+                    points = solution.thetas[:, b]
+                    center[b] = nearest_center(points, tether.epsilon, self.mean(points), center[b])
             moved = np.abs(center - solution.center).max()
             solution = replace(solution, center=center)
             if moved <= 1e-12 * (1.0 + np.abs(center).max()):
@@ -201,15 +188,6 @@ class ConvexProblem:
         shift = self._unseen @ (self._unseen.T @ solution.center)
         thetas, center = solution.thetas - shift, solution.center - shift
         return certified(self.loss, coupling, replace(solution, thetas=thetas, center=center))
-
-    def _nearest_center(self, coupling: BlockTethers, solution: ConvexSolution) -> Array:
-        """Centre nearest the mean of the tasks, in the blocks where no force determines it."""
-        center = solution.center.copy()
-        for b, tether in zip(coupling.blocks, coupling.tethers, strict=True):
-            if np.abs(solution.forces[:, b]).max() <= _NO_FORCE * self.loss.scale:
-                points = solution.thetas[:, b]
-                center[b] = nearest_center(points, tether.epsilon, self.mean(points), center[b])
-        return center
 
     def _nearest_tasks(self, coupling: BlockTethers, solution: ConvexSolution) -> ConvexSolution:
         """Drop from the offsets what neither data nor tether see."""
@@ -225,7 +203,9 @@ class ConvexProblem:
         diagonal = np.arange(H.shape[1])
         H[:, diagonal, diagonal] += fixed[loose] * (size + (size == 0))[:, None]
         offsets = solution.thetas - solution.center
-        offsets[loose] = determined_part(H, offsets[loose])
+        values, vectors = np.linalg.eigh(H)
+        seen = vectors * _significant(values)[:, None, :]
+        offsets[loose] = times_each(seen, times_each(seen.transpose(0, 2, 1), offsets[loose]))
         fits = np.all(coupling.clipped(offsets) == offsets, axis=1) & loose
         thetas = np.where(fits[:, None], solution.center + offsets, solution.thetas)
         return replace(solution, thetas=thetas)
@@ -252,9 +232,8 @@ def _by_block(name: str, knob: PerBlock, blocks: tuple[str, ...]) -> list[float]
 def independent(loss: Loss, intercept: slice, max_iter: int) -> Array:
     """Minimise each task's loss by itself: Newton steps with one step length per task.
 
-    Where the data leave parameters open, those with the least coefficients are taken, as ordinary
-    least squares does. A separable classification has no minimum; its parameters grow until the
-    gradient is negligible.
+    Where the data leave parameters open, those with the least coefficients are taken. Parameters
+    of a separable classification grow until the gradient is negligible.
     """
     thetas = np.zeros(loss.shape)
     value, gradient = loss.value(thetas), loss.gradient(thetas)
@@ -278,14 +257,6 @@ def independent(loss: Loss, intercept: slice, max_iter: int) -> Array:
     return thetas
 
 
-def determined_part(H: Array, offsets: Array) -> Array:
-    """Part of each offset that the data see: its projection onto the range of H_i."""
-    values, vectors = np.linalg.eigh(H)
-    significant = vectors * _significant(values)[:, None, :]
-    coordinates = np.matmul(significant.transpose(0, 2, 1), offsets[:, :, None])
-    return np.asarray(np.matmul(significant, coordinates)[:, :, 0])
-
-
 def _least_norm_solution(H: Array, g: Array, intercept: slice) -> Array:
     """Solve H x = g for each task; of several solutions the one with the least coefficients."""
     at = np.arange(H.shape[1])[intercept]
@@ -303,9 +274,7 @@ def _least_norm_solution(H: Array, g: Array, intercept: slice) -> Array:
 
 
 def _pseudo_inverse(H: Array) -> Array:
-    values, vectors = np.linalg.eigh(H)
-    inverse = np.divide(1.0, values, out=np.zeros_like(values), where=_significant(values))
-    return np.asarray((vectors * inverse[:, None, :]) @ vectors.transpose(0, 2, 1))
+    return np.asarray(np.linalg.pinv(H, rcond=_RANK * H.shape[1], hermitian=True))
 
 
 def _significant(values: Array) -> Flags:

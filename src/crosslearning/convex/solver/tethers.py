@@ -1,7 +1,5 @@
 """The coupling of tasks and centre: a tether per block of parameters, and metrics."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,14 +21,12 @@ class BlockTethers:
     blocks: tuple[slice, ...]
     tethers: tuple[Tether, ...]
 
-    def scaled(self, strength: Array) -> BlockTethers:
+    def scaled(self, strength: Array) -> "BlockTethers":
         """Divide springs and tensions by a strength per task; bounds stay what they are."""
         if all(tether.is_ball for tether in self.tethers):
             return self
-        tethers = tuple(
-            Tether(t.epsilon, t.stiffness / strength, t.tension / strength) for t in self.tethers
-        )
-        return BlockTethers(self.blocks, tethers)
+        laws = [(t.epsilon, t.stiffness / strength, t.tension / strength) for t in self.tethers]
+        return BlockTethers(self.blocks, tuple(Tether(*law) for law in laws))
 
     def distances(self, offsets: Array) -> Array:
         """Length of each block of each offset θ_i - c, shape (n_blocks, n_tasks)."""
@@ -50,11 +46,9 @@ class BlockTethers:
         pairs = zip(self.tethers, self.distances(offsets), strict=True)
         return float(sum(np.sum(t.tension * d + 0.5 * t.stiffness * d**2) for t, d in pairs))
 
-    def hold(self, offsets: Array) -> Hold:
+    def hold(self, offsets: Array) -> "Hold":
         """Envelope of the coupling at offsets that want to be there, and its derivatives."""
-        value = np.zeros(len(offsets))
-        moves = np.empty_like(offsets)
-        radial = []
+        value, moves, radial = np.zeros(len(offsets)), np.empty_like(offsets), []
         for b, tether in zip(self.blocks, self.tethers, strict=True):
             d = _lengths(offsets[:, b])
             pull, slope, envelope = tether.law(d)
@@ -74,7 +68,6 @@ class Hold:
     radial: list[tuple[slice, Array, Array, Array]]
 
     def hessian(self) -> Array:
-        """Hessian of the envelope, shape (n_tasks, P, P)."""
         return self._tensor(lambda share: share)
 
     def release(self) -> Array:
@@ -112,7 +105,7 @@ class Metric:
     n_free: int  # columns before those that span the directions in which it is 0
 
     @classmethod
-    def of(cls, covariance: Array) -> Metric:
+    def of(cls, covariance: Array) -> "Metric":
         """Eigenvectors, times standard deviations where those are not 0."""
         variances = np.diagonal(covariance)
         if np.array_equal(covariance, np.diag(variances)):
@@ -126,7 +119,6 @@ class Metric:
 
     @cached_property
     def inverse(self) -> Array:
-        """M⁻¹."""
         return np.asarray(np.linalg.inv(self.matrix))
 
     def distances(self, offsets: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,31 +26,29 @@ class Cells:
 
     @classmethod
     def empty(cls, shape: tuple[int, ...], n_columns: int) -> Cells:
-        return cls(
-            np.zeros(shape, dtype=np.int64),
-            np.zeros(shape),
-            np.zeros(shape),
-            np.zeros((*shape, n_columns)),
-            np.zeros((*shape, n_columns, n_columns)),
-        )
+        ends = (), (), (n_columns,), (n_columns, n_columns)
+        return cls(np.zeros(shape, np.int64), *(np.zeros((*shape, *end)) for end in ends))
 
     def __getitem__(self, where: object) -> Cells:
         """Return some of the cells, a view where numpy gives one."""
-        return Cells(*(getattr(self, field.name)[where] for field in fields(self)))
+        return Cells(*(array[where] for array in self.arrays))
 
     def __setitem__(self, where: object, cells: Cells) -> None:
-        for field in fields(self):
-            getattr(self, field.name)[where] = getattr(cells, field.name)
+        for mine, other in zip(self.arrays, cells.arrays, strict=True):
+            mine[where] = other
+
+    @property
+    def arrays(self) -> list[Any]:
+        return [getattr(self, field.name) for field in fields(self)]
 
     @property
     def flat(self) -> Cells:
         """The same cells in one row, as a view."""
         n = self.counts.ndim
-        arrays = (getattr(self, field.name) for field in fields(self))
-        return Cells(*(array.reshape(-1, *array.shape[n:]) for array in arrays))
+        return Cells(*(array.reshape(-1, *array.shape[n:]) for array in self.arrays))
 
     def copy(self) -> Cells:
-        return Cells(*(getattr(self, field.name).copy() for field in fields(self)))
+        return Cells(*(array.copy() for array in self.arrays))
 
     def add(self, where: Indices, other: Cells) -> None:
         """Add other cells to some of these, in place and few at a time."""
@@ -61,11 +60,7 @@ class Cells:
             self[cells] = self[cells].plus(other[start : start + size])
 
     def add_rows(self, cell: Indices, X: Array, y: Array, weights: Array) -> None:
-        """Add rows of positive weight in place.
-
-        Cells with equally many rows fill a dense array without padding, so that one batched product
-        serves many small cells as well as a single large one.
-        """
+        """Add rows of positive weight in place: cells with equally many rows fill a dense array."""
         n_columns = X.shape[1] + 1
         # Radix sort of short integers takes a tenth of the time.
         order = np.argsort(cell.astype(np.min_scalar_type(len(self.counts))), kind="stable")
@@ -85,10 +80,9 @@ class Cells:
                 self._add_block(sorted_cells[block], rows, weights.take(members))
 
     def _add_block(self, where: Indices, block: Array, weights: Array) -> None:
-        """Add rows of shape (cells, 1 + rows, columns); the first row of each cell is a spare one.
+        """Add rows of shape (cells, 1 + rows, columns), the first of which is a spare one.
 
-        The spare row becomes the gap between old and new means, so that a single product adds the
-        scatter within the new rows and that between them and the old ones.
+        It becomes the gap between old and new means, so that a single product adds all scatter.
         """
         self.counts[where] += block.shape[1] - 1
         self.log_weights[where] += np.log(weights[:, 1:]).sum(axis=1)
@@ -127,13 +121,9 @@ class Cells:
         factor = _ratio(other.weights, weights)
         gap = self.means - other.means
         scatters = self.scatters - other.scatters - _outer(self.weights * factor, gap)
-        rest = Cells(
-            counts,
-            weights,
-            np.where(left, self.log_weights - other.log_weights, 0.0),
-            (self.means + factor[..., None] * gap) * left[..., None],
-            scatters * left[..., None, None],
-        )
+        logs = np.where(left, self.log_weights - other.log_weights, 0.0)
+        means = (self.means + factor[..., None] * gap) * left[..., None]
+        rest = Cells(counts, weights, logs, means, scatters * left[..., None, None])
         left_over, whole = (np.einsum("...jj->...j", cells.scatters) for cells in (rest, self))
         none = left_over <= _ROUNDING * whole
         rest.scatters[none] = 0.0
@@ -146,5 +136,4 @@ def _ratio(part: Array, whole: Array) -> Array:
 
 
 def _outer(factor: Array, gap: Array) -> Array:
-    scaled: Array = (factor[..., None] * gap)[..., :, None] * gap[..., None, :]
-    return scaled
+    return np.asarray((factor[..., None] * gap)[..., :, None] * gap[..., None, :])

@@ -1,7 +1,5 @@
 """From features to the columns of a model: scaled ones, and curves of them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +15,7 @@ class Scaling:
     scale: Array
 
     @classmethod
-    def of(cls, X: Array, weights: Array, *, center: bool, scale: bool) -> Scaling:
+    def of(cls, X: Array, weights: Array, *, center: bool, scale: bool) -> "Scaling":
         """Weighted mean and standard deviation of each column; constant columns keep scale 1."""
         total, counted = weights.sum(), X[weights > 0]
         mean = weights @ X / total
@@ -67,6 +65,5 @@ class Curves:
         d = (inside - self.knots[piece])[:, None]
         cube, square, slope, level = self.coef[:, piece]
         value = ((cube * d + square) * d + slope) * d + level
-        return np.asarray(
-            value + ((3.0 * cube * d + 2.0 * square) * d + slope) * (z - inside)[:, None]
-        )
+        steepness = (3.0 * cube * d + 2.0 * square) * d + slope
+        return np.asarray(value + steepness * (z - inside)[:, None])

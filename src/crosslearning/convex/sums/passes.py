@@ -18,7 +18,7 @@ from crosslearning.tether import Array, Flags, Indices
 _TOO_FAR, _ROUNDING = 0.25, 1e-9  # shares of the bend, and of the log likelihood
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False)
 class PassSums:
     """Sums over the rows of some tasks, in order; those of parts of a table can be added."""
 
@@ -33,15 +33,8 @@ class PassSums:
     @classmethod
     def empty(cls, tasks: Indices, n_parameters: int) -> PassSums:
         n, p = len(tasks), n_parameters
-        return cls(
-            tasks=tasks,
-            counts=np.zeros(n, dtype=np.intp),
-            values=np.zeros(n),
-            squares=np.zeros(n),
-            slopes=np.zeros((n, p)),
-            curvatures=np.zeros((n, p, p)),
-            tilts=np.zeros((n, p)),
-        )
+        shapes = (n,), (n,), (n, p), (n, p, p), (n, p)
+        return cls(tasks, np.zeros(n, dtype=np.intp), *(np.zeros(shape) for shape in shapes))
 
     def add(self, where: Indices, other: PassSums) -> None:
         """Add sums to those of the tasks at some positions, in place."""
@@ -56,16 +49,13 @@ class PassSums:
         return total
 
     def __radd__(self, other: object) -> PassSums:
-        """Support ``sum``, which starts with 0."""
-        return self if other == 0 else NotImplemented
+        return self if other == 0 else NotImplemented  # `sum` starts with 0
 
     def take(self, tasks: Indices | slice) -> PassSums:
         return PassSums(**{name: part[tasks] for name, part in vars(self).items()})
 
     def where(self, chosen: Flags, other: PassSums) -> PassSums:
         """Take these sums of the chosen tasks, and the others of the rest."""
-        if chosen.all():
-            return self
         merged = self.take(np.arange(len(chosen)))
         for name in _SUMS:
             getattr(merged, name)[~chosen] = getattr(other, name)[~chosen]
@@ -75,7 +65,7 @@ class PassSums:
 _SUMS = [field.name for field in fields(PassSums)][1:]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class Pass:
     """Parameters at which to sum rows: what one pass over a table needs to know."""
 
@@ -87,9 +77,6 @@ class Pass:
     dispersion: float
     averaged: bool = False  # slopes and curvatures, over Gaussians of these covariances
 
-    def take(self, tasks: Indices) -> Pass:
-        return replace(self, thetas=self.thetas[tasks], covariances=self.covariances[tasks])
-
     def sums(
         self, X: Array, y: Array, tasks: Indices, sample_weight: ArrayLike | None = None
     ) -> PassSums:
@@ -99,15 +86,15 @@ class Pass:
         table = TaskTable(X, y, checked_weights(sample_weight, len(y)), codes, len(present))
         columns = self.scaling.columns(X, intercept=self.intercept)
         rows = table.glm(columns, self.family, intercept=self.intercept)
-        at, sums = self.take(present), PassSums.empty(present, rows.n_parameters)
+        thetas, K = self.thetas[present], self.covariances[present]
+        sums = PassSums.empty(present, rows.n_parameters)
         sums.counts = rows.counts
-        covariances = at.covariances if self.averaged else None
-        sums.slopes, sums.curvatures = rows.derivatives(at.thetas, covariances)
+        sums.slopes, sums.curvatures = rows.derivatives(thetas, K if self.averaged else None)
         if not self.averaged:
-            sums.values = rows.log_likelihood(at.thetas, 1.0)
-            sums.tilts = rows.tilt(at.thetas, at.covariances, 1.0)
+            sums.values = rows.log_likelihood(thetas, 1.0)
+            sums.tilts = rows.tilt(thetas, K, 1.0)
             if isinstance(self.family, OneScore) and self.family.has_dispersion:
-                sums.squares = rows.totals(at.thetas, self.family.squared_error)
+                sums.squares = rows.totals(thetas, self.family.squared_error)
         return sums
 
 
@@ -173,11 +160,7 @@ class Expansion:
         return replace(self, thetas=self.thetas[tasks], sums=self.sums.take(tasks))
 
     def unless_worse(self, before: Expansion) -> tuple[Expansion, Flags]:
-        """Return this one, but of tasks that went too far the one before; and which did not.
-
-        A step to the optimum of a quadratic model gains at least half of what it bends on the way,
-        so a log likelihood that falls behind the model by less than that is a gain as well.
-        """
+        """Return this one, but of tasks that went too far the one before; and which did not."""
         step = self.thetas - before.thetas
         bends = np.einsum("np,np->n", times_each(before.sums.curvatures, step), step)
         least = before.log_likelihood(self.thetas, 1.0) - _TOO_FAR * bends

@@ -1,7 +1,5 @@
 """Rows of a generalised linear model, and sums of products over the rows of each task."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -19,8 +17,7 @@ _LARGEST = 2**13  # rows, so that what is made of a bucket stays in the cache
 def buckets(tasks: Indices, n_tasks: int) -> Iterator[tuple[Indices, Indices, Flags]]:
     """Group tasks by size, rounded up to powers of 2, so that at most half is padding.
 
-    Yields some tasks, the positions of their rows (tasks, length), and which are no padding, which
-    repeats some row.
+    Yields some tasks, the positions of their rows (tasks, length), and which are no padding.
     """
     order = np.argsort(tasks, kind="stable")
     sizes = np.bincount(tasks, minlength=n_tasks)
@@ -52,10 +49,9 @@ class Moments:
 
     @property
     def n_columns(self) -> int:
-        """Number of columns, the intercept's among them."""
         return int(self.products.shape[1] - 1)
 
-    def take(self, tasks: Indices | slice) -> Moments:
+    def take(self, tasks: Indices | slice) -> "Moments":
         parts = {name: getattr(self, name)[tasks] for name in ("products", "counts", "log_weights")}
         return replace(self, **parts)
 
@@ -118,6 +114,11 @@ class _Padded(NamedTuple):
     weights: Array
     offset: Array  # (tasks, rows, scores)
 
+    def summed(self, slope: Array) -> Array:
+        """Weighted sums over rows of columns times slopes, flattened."""
+        products = self.X.swapaxes(1, 2) @ (slope * self.weights[:, :, None])
+        return np.asarray(products.reshape(len(self.X), -1))
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GLMRows:
@@ -150,20 +151,19 @@ class GLMRows:
 
     @cached_property
     def padded(self) -> list[_Padded]:
+        X, y, weights, offset = self.X, self.y, self.weights, self.offset
         return [
-            _Padded(
-                tasks, self.X[rows], self.y[rows], self.weights[rows] * inside, self.offset[rows]
-            )
+            _Padded(tasks, X[rows], y[rows], weights[rows] * inside, offset[rows])
             for tasks, rows, inside in buckets(self.tasks, self.n_tasks)
         ]
 
-    def with_family(self, family: Family) -> GLMRows:
+    def with_family(self, family: Family) -> "GLMRows":
         """Return the rows with another family, and with what does not depend on it."""
         other = replace(self, family=family)
         vars(other)["padded"] = self.padded
         return other
 
-    def around_pooled(self) -> tuple[GLMRows, Array]:
+    def around_pooled(self) -> "tuple[GLMRows, Array]":
         """Measure intercepts from the pooled scores: the rows, and what to add to parameters."""
         family = self.family.begun(self.y, self.weights)
         rest = self.y - self.offset[:, 0] if family.link == "identity" else self.y
@@ -190,11 +190,10 @@ class GLMRows:
         return np.asarray(self.weights * ((self.y - means) ** 2 + variances))
 
     def log_likelihood(self, thetas: Array, dispersion: float) -> Array:
-        """Weighted log density of each task."""
         return self.totals(thetas, partial(self.family.log_density, dispersion=dispersion))
 
     def totals(self, thetas: Array, function: Callable[[Array, Array], Array]) -> Array:
-        """Weighted sum over the rows of each task of a function of targets and scores."""
+        """Weighted sums over rows of a function of targets and scores."""
         result = np.zeros(self.n_tasks)
         for rows, scores in self._scores(thetas):
             result[rows.tasks] = np.einsum("nr,nr->n", rows.weights, function(rows.y, scores))
@@ -204,8 +203,7 @@ class GLMRows:
         """Gradient of the weighted log density of each task at dispersion 1."""
         result = np.zeros((self.n_tasks, self.n_parameters))
         for rows, scores in self._scores(thetas):
-            slope = self.family.slope(rows.y, scores) * rows.weights[:, :, None]
-            result[rows.tasks] = _summed(rows.X, slope)
+            result[rows.tasks] = rows.summed(self.family.slope(rows.y, scores))
         return result
 
     def derivatives(self, thetas: Array, covariances: Array | None = None) -> tuple[Array, Array]:
@@ -215,13 +213,12 @@ class GLMRows:
         bends = np.zeros((self.n_tasks, p, q, p, q))
         for rows, scores in self._scores(thetas):
             if covariances is None:
-                slope, bend = (
-                    f(rows.y, scores) for f in (self.family.slope, self.family.curvature)
-                )
+                slope = self.family.slope(rows.y, scores)
+                bend = self.family.curvature(rows.y, scores)
             else:
-                of_scores = _padded_covariances(rows.X, covariances[rows.tasks])
-                slope, bend = self.family.averaged(rows.y, scores, of_scores)
-            slopes[rows.tasks] = _summed(rows.X, slope * rows.weights[:, :, None])
+                K = _padded_covariances(rows.X, covariances[rows.tasks])
+                slope, bend = self.family.averaged(rows.y, scores, K)
+            slopes[rows.tasks] = rows.summed(slope)
             bend = bend * rows.weights[:, :, None, None]
             flipped = rows.X.swapaxes(1, 2)
             for k in range(q):
@@ -231,14 +228,13 @@ class GLMRows:
         return slopes, bends.reshape(self.n_tasks, p * q, p * q)
 
     def products(
-        self, thetas: Array, dispersion: float = 1.0, covariances: Array | None = None
+        self, thetas: Array, covariances: Array | None = None, dispersion: float = 1.0
     ) -> Array:
         """Curvature A_i, bordered by b_i = A_iθ_i + gradient; averaged as in `derivatives`."""
         g, A = self.derivatives(thetas, covariances)
         products = np.zeros((len(A), A.shape[1] + 1, A.shape[1] + 1))
         products[:, :-1, :-1] = A
-        b = g + times_each(A, thetas)
-        products[:, :-1, -1] = products[:, -1, :-1] = b
+        products[:, :-1, -1] = products[:, -1, :-1] = g + times_each(A, thetas)
         products /= dispersion
         return products
 
@@ -252,17 +248,11 @@ class GLMRows:
         """Gradient by θ_i of ½ tr(A_i(θ_i) K_i) for given covariances K_i."""
         result = np.zeros((self.n_tasks, self.n_parameters))
         for rows, scores in self._scores(thetas):
-            of_scores = _padded_covariances(rows.X, covariances[rows.tasks])
-            slope = self.family.curvature_slope(rows.y, scores, of_scores)
-            result[rows.tasks] = _summed(rows.X, slope * rows.weights[:, :, None])
+            K = _padded_covariances(rows.X, covariances[rows.tasks])
+            result[rows.tasks] = rows.summed(self.family.curvature_slope(rows.y, scores, K))
         return 0.5 / dispersion * result
 
     def _scores(self, thetas: Array) -> Iterator[tuple[_Padded, Array]]:
         for rows in self.padded:
             matrices = thetas[rows.tasks].reshape(len(rows.tasks), self.X.shape[1], -1)
             yield rows, rows.offset + rows.X @ matrices
-
-
-def _summed(X: Array, slope: Array) -> Array:
-    """Sum columns times slopes over the rows of each task, flattened."""
-    return np.asarray((X.swapaxes(1, 2) @ slope).reshape(len(X), -1))

@@ -22,16 +22,15 @@ _FORMAT = 1
 class Statistics:
     """Counts, weights, means and centred scatter of (features, target), per task and fold.
 
-    They are all that least squares needs, and their size does not depend on the number of rows.
-    Statistics of chunks of a file, or of machines that keep their rows, can be added in any order.
+    They are all that least squares needs. Statistics of chunks of a file, or of machines that keep
+    their rows, can be added in any order.
 
     Parameters
     ----------
     n_folds : int
         Number of folds into which the rows of each task are divided.
     seed : int
-        Seed for folds that are not given. Rows are assigned at random, task by task, so that within
-        a chunk the folds of a task differ in size by at most one row.
+        Seed for folds by default. Within a chunk the folds of a task differ in size by at most one.
 
     Attributes
     ----------
@@ -75,10 +74,7 @@ class Statistics:
         n_folds: int | None = None,
         seed: int = 0,
     ) -> Statistics:
-        """Sum rows; arguments as in :meth:`partial_fit` and in the class.
-
-        With `folds` alone, `n_folds` is the largest of them plus 1.
-        """
+        """Sum rows; arguments as in :meth:`partial_fit` and in the class, `n_folds` by `folds`."""
         if n_folds is None:
             n_folds = 1 if folds is None else int(np.max(np.asarray(folds), initial=0)) + 1
         return cls(n_folds, seed).partial_fit(
@@ -95,10 +91,10 @@ class Statistics:
         sample_weight: ArrayLike | None = None,
         folds: ArrayLike | None = None,
     ) -> Statistics:
-        """Add rows.
+        """Add rows, and return this object.
 
-        `tasks` holds labels or, if distinct `labels` are given, positions among them. `folds` holds
-        numbers from 0 to ``n_folds - 1``, random by default. Returns this object.
+        `tasks` holds labels or, if there are distinct `labels`, positions among them. `folds` holds
+        numbers from 0 to ``n_folds - 1``, random by default.
         """
         features, target = checked_rows(X, y)
         names, task = encode(tasks, labels, len(target))
@@ -143,17 +139,13 @@ class Statistics:
         return np.asarray(self.cells.weights.sum(axis=1))
 
     def __repr__(self) -> str:
-        return (
-            f"Statistics({self.n_rows} rows, {self.n_tasks} tasks, {self.n_features} features, "
-            f"{self.n_folds} folds)"
-        )
+        size = f"{self.n_rows} rows, {self.n_tasks} tasks, {self.n_features} features"
+        return f"Statistics({size}, {self.n_folds} folds)"
 
     def __radd__(self, other: object) -> Statistics:
-        """Support ``sum``, which starts with 0."""
-        return self if other == 0 else NotImplemented
+        return self if other == 0 else NotImplemented  # `sum` starts with 0
 
     def __add__(self, other: Statistics) -> Statistics:
-        """Statistics of the rows of both."""
         if not isinstance(other, Statistics):
             return NotImplemented
         self._check_folds(other)
@@ -171,8 +163,8 @@ class Statistics:
         where = positions(self.labels, other.labels)
         if where is None or np.any(self.cells.counts[where] < other.cells.counts):
             raise ValueError(
-                "Statistics can only be subtracted from statistics that include their rows; some "
-                "task has more rows in the subtrahend. Check the order of the operands."
+                "Statistics can only be subtracted from statistics that include their rows; check "
+                "the order of the operands."
             )
         rest = self._with(self.labels, self.cells.copy())
         rest.cells[where] = rest.cells[where].minus(other.cells)
@@ -195,8 +187,7 @@ class Statistics:
         # Relative to one cell's means: a sum of large numbers would lose digits.
         first = means[np.unravel_index(weights.argmax(), weights.shape)]
         deviations = np.where(weights[..., None] > 0, means - first, 0.0)
-        mean: Array = first + np.tensordot(weights, deviations, 2) / weights.sum()
-        return mean
+        return np.asarray(first + np.tensordot(weights, deviations, 2) / weights.sum())
 
     def take(self, tasks: Indices | slice) -> Statistics:
         """Return some of the tasks."""
@@ -223,8 +214,7 @@ class Statistics:
     ) -> Moments:
         """Return sums of products of scaled columns, ones for the intercept, and targets.
 
-        Targets are measured from `target_mean`, by default their pooled mean if there is an
-        intercept. No row is needed.
+        Targets are measured from `target_mean`, by default their mean if there is an intercept.
         """
         cells = self.total().cells[:, 0]
         if target_mean is None:
@@ -240,23 +230,20 @@ class Statistics:
         return Moments(products, cells.counts, cells.log_weights, intercept, target_mean)
 
     def save(self, path: str | Path | BinaryIO) -> None:
-        """Write an npz file with a JSON header, or to a binary stream.
-
-        Nothing is pickled, so labels cannot be Python objects.
-        """
+        """Write an npz file, without pickle, or to a binary stream."""
         if self.labels.dtype.hasobject:
             raise ValueError(
                 "Only task labels that are strings, numbers or dates can be saved; got objects, "
                 f"the first one of type {type(self.labels[0]).__name__}. Use strings."
             )
         header = {"format": _FORMAT, "n_folds": self.n_folds, "seed": self.seed}
-        arrays = {field.name: getattr(self.cells, field.name) for field in fields(self.cells)}
         text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+        arrays = {"header": text, "labels": self.labels, **vars(self.cells)}
         if not isinstance(path, str | Path):
-            np.savez(path, header=text, labels=self.labels, **arrays)
+            np.savez(path, **arrays)
             return
         with replacing(Path(path)) as temporary, temporary.open("wb") as file:
-            np.savez(file, header=text, labels=self.labels, **arrays)
+            np.savez(file, **arrays)
 
     @classmethod
     def load(cls, path: str | Path | BinaryIO) -> Statistics:
@@ -281,10 +268,8 @@ class Statistics:
         if not self.n_tasks:
             self.labels, self.cells = labels, Cells.empty((len(labels), self.n_folds), n_columns)
         if n_columns != self.n_features + 1:
-            raise ValueError(
-                f"All rows must have the same features; got {n_columns - 1} after "
-                f"{self.n_features}."
-            )
+            counts = f"{n_columns - 1} after {self.n_features}"
+            raise ValueError(f"All rows must have the same features; got {counts}.")
         if labels.dtype.kind != self.labels.dtype.kind:
             raise ValueError(
                 f"All task labels must be of one type; got {labels.dtype} after "
@@ -315,8 +300,7 @@ def checked_rows(X: ArrayLike, y: ArrayLike) -> tuple[Array, Array]:
             "`X` must be a matrix and `y` must hold one number for each of its rows; got shapes "
             f"{features.shape} and {target.shape}."
         )
-    # Sums first: they need no array of flags.
-    if not np.isfinite(features.sum() + target.sum()):
+    if not np.isfinite(features.sum() + target.sum()):  # fast, and needs no array of flags
         finite = np.isfinite(features).all(axis=1) & np.isfinite(target)
         if not finite.all():
             raise ValueError(
@@ -387,7 +371,7 @@ def _plain(labels: ArrayLike) -> NDArray[Any]:
 def _unique(labels: NDArray[Any], name: str) -> tuple[NDArray[Any], Indices]:
     missing = labels != labels
     if labels.dtype.kind == "O":
-        missing = np.array([label is None or label != label for label in labels], dtype=bool)
+        missing |= np.array([label is None for label in labels], dtype=bool)
     if missing.any():
         raise ValueError(
             f"`{name}` must have no missing labels; number {missing.argmax()} is missing. Drop "

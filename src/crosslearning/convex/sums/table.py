@@ -1,7 +1,5 @@
 """Checked rows with their tasks, and squared errors of many models on the same rows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -26,10 +24,9 @@ class TaskTable:
     tasks: NDArray[np.int64]
     n_tasks: int
 
-    def take(self, rows: Indices) -> TaskTable:
-        return TaskTable(
-            self.X[rows], self.y[rows], self.weights[rows], self.tasks[rows], self.n_tasks
-        )
+    def take(self, rows: Indices) -> "TaskTable":
+        X, y, weights, tasks = self.X, self.y, self.weights, self.tasks
+        return TaskTable(X[rows], y[rows], weights[rows], tasks[rows], self.n_tasks)
 
     @property
     def counts(self) -> Indices:
@@ -41,7 +38,6 @@ class TaskTable:
 
     @cached_property
     def sums(self) -> Statistics:
-        """Sums that least squares needs."""
         labels = np.arange(self.n_tasks)
         return Statistics.of(self.X, self.y, self.tasks, labels=labels, sample_weight=self.weights)
 
@@ -73,8 +69,7 @@ class SquaredError:
     models: Indices  # which model speaks for each task
 
     @classmethod
-    def of(cls, data: Data, models: Indices) -> SquaredError:
-        """Sum rows that are not summed yet."""
+    def of(cls, data: Data, models: Indices) -> "SquaredError":
         sums = data if isinstance(data, Statistics) else data.sums
         return cls(sums.total().cells[:, 0], models)
 
