@@ -1,10 +1,8 @@
 """Whether sharing helps, which tasks, and by how much: as values, and in sentences."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -106,7 +104,7 @@ class Comparison:
     @classmethod
     def of(
         cls, scores: Scores, labels: Any, rows: Any, *, by_run: bool = False, nested: bool = True
-    ) -> Comparison:
+    ) -> Self:
         """Build the comparison of the last setting of a table of scores with the others."""
         by_task = scores.by_task
         shares = np.asarray(scores.weights, dtype=np.float64).sum(axis=0)
@@ -117,7 +115,7 @@ class Comparison:
         names = tuple(map(str, scores.settings))
         return cls(names, as_objects(labels), np.asarray(rows), by_task, shares, runs, nested)
 
-    def some(self, tasks: NDArray[np.intp]) -> Comparison:
+    def some(self, tasks: NDArray[np.intp]) -> Self:
         """Return the comparison of some of the tasks."""
         parts = {name: getattr(self, name)[tasks] for name in ("labels", "rows", "shares")}
         return replace(self, scores=self.scores[:, tasks], **parts)
@@ -246,7 +244,7 @@ class Comparison:
         """Say in words whether sharing helps, and how certain that is."""
         return self.words or verdict(self)
 
-    def plot(self) -> Plot:
+    def plot(self) -> "Plot":
         """Draw the score of every method; needs the extra ``app``."""
         from crosslearning.report import plots
 

@@ -1,10 +1,8 @@
 """The table of scores, settings × splits × tasks, the choice by it, and reliability."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +36,7 @@ class Scores:
     weights: Array
     by_rows: bool = False
 
-    def of(self, settings: Sequence[Any]) -> Scores:
+    def of(self, settings: Sequence[Any]) -> Self:
         """Return the scores of some of the settings."""
         at = [self.settings.index(setting) for setting in settings]
         return replace(self, settings=settings, values=np.asarray(self.values)[at])

@@ -1,13 +1,11 @@
 """Scores of predictions by task, and the comparison of any estimators that they allow."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,10 +32,10 @@ class Predicted(BaseEstimator):  # type: ignore[misc]
     classes_: Any = None
     probabilities: Array | None = None  # of the classes
 
-    def at(self, rows: Flags) -> Predicted:
+    def at(self, rows: Flags) -> Self:
         """Return the predictions for some of the rows."""
         probabilities = None if self.probabilities is None else self.probabilities[rows]
-        return Predicted(self.values[rows], self.classes_, probabilities)
+        return type(self)(self.values[rows], self.classes_, probabilities)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -188,10 +186,10 @@ class _Rows(NamedTuple):
     tasks: Any
     codes: NDArray[np.int64]
 
-    def take(self, rows: Indices) -> _Rows:
-        return _Rows(*(_safe_indexing(part, rows) for part in self))
+    def take(self, rows: Indices) -> Self:
+        return type(self)(*(_safe_indexing(part, rows) for part in self))
 
-    def task(self, code: int) -> _Rows:
+    def task(self, code: int) -> Self:
         return self.take(np.flatnonzero(self.codes == code))
 
 

@@ -4,8 +4,6 @@ Tasks of several columns have tuples as labels, and groups have models too. Firs
 from the outermost in, those of the evidence from the tasks up.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Base of the Bayesian regressions: fits from sums, updates, predictions, intervals."""
 
-from __future__ import annotations
-
 from copy import copy
 from dataclasses import replace
 from typing import Any, Self

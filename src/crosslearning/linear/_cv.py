@@ -1,7 +1,5 @@
 """Cross-validated linear models: scores of candidates by fold and task, and the search."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -9,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import chain
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -71,7 +69,7 @@ class Fold:
     _ridged: dict[float, ConvexProblem] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, estimator: Any, train: Data, test: Data) -> Fold:
+    def of(cls, estimator: Any, train: Data, test: Data) -> Self:
         """Build a fold from training and held-out data; the metric is learned from the former."""
         scaling = estimator._scaling_of(train)
         # The centre, which is the last model, predicts tasks without training rows.
@@ -84,7 +82,7 @@ class Fold:
             scorer=estimator._fold_scorer(test, models),
         )
 
-    def scored(self, candidates: Sequence[Candidate]) -> tuple[Fold, list[Array], int]:
+    def scored(self, candidates: Sequence[Candidate]) -> tuple[Self, list[Array], int]:
         """Fit and score candidates: fold, scores and weights by task, number not converged."""
         results = {}
         # Warm starts save most if bounds start from separate models, tensions from pooled ones.
@@ -115,7 +113,7 @@ class Search:
     problem: Callable[[float], ConvexProblem]  # on all rows; determines the ends of the axes
     alphas: Sequence[float]
     epsilons: Sequence[float] | None  # in place of the grid from the data
-    estimator: CrossLinearModelCV
+    estimator: Any
     scored: dict[Candidate, Array] = field(default_factory=dict)
     n_unconverged: int = 0
 

@@ -1,7 +1,5 @@
 """Base classes: rows with tasks, targets, and fitted linear models that can be saved."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Iterator
@@ -223,7 +221,7 @@ class LinearModel(TaskEstimator):
         new._fit_task(TaskTable(array, self._encoded(target), weights, codes, 1), **options)
         return new
 
-    def plot_tasks(self) -> Plot:
+    def plot_tasks(self) -> "Plot":
         """Draw the coefficients of every task around the centre; needs the extra ``app``."""
         from crosslearning.report import plots
 

@@ -1,7 +1,5 @@
 """Base of the linear models with a given or cross-validated tether."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from numbers import Real

@@ -1,7 +1,5 @@
 """Linear models for related tasks with a learned geometry."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial

@@ -1,7 +1,5 @@
 """Logistic regression for related tasks, with a given or a cross-validated tether."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

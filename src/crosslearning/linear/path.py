@@ -1,7 +1,5 @@
 """Solutions for a sequence of radii, with warm starts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -46,7 +44,7 @@ class CrossPath:
     n_iter: NDArray[np.int64]
     tasks: NDArray[Any]
 
-    def plot(self, coefficient: int | None = None) -> Plot:
+    def plot(self, coefficient: int | None = None) -> "Plot":
         """Draw a coefficient of every task against the radius; needs the extra ``app``.
 
         Parameters

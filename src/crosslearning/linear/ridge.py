@@ -1,7 +1,5 @@
 """Ridge regression for related tasks, with a given or a cross-validated tether."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Self
 

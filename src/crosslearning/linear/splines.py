@@ -1,7 +1,5 @@
 """Spline features of numeric columns, separate from their linear parts."""
 
-from __future__ import annotations
-
 from math import factorial
 from numbers import Integral
 from typing import Any, ClassVar, Self

@@ -1,7 +1,5 @@
 """Stacking: any base models, with weights per task."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass, field
 from numbers import Integral

@@ -1,7 +1,5 @@
 """Summaries of fitted Bayesian models, as tables, and contrasts of tasks."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

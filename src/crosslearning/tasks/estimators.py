@@ -1,7 +1,5 @@
 """Estimators with task labels, passed as an argument or in a column of X."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Folds of a cross-validation that divide every task."""
 
-from __future__ import annotations
-
 import warnings
 from numbers import Integral
 from typing import Any

@@ -1,7 +1,5 @@
 """Task labels: any hashable, one per row, none missing; several columns are groups in groups."""
 
-from __future__ import annotations
-
 import reprlib
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -9,7 +7,7 @@ from datetime import datetime
 from functools import cached_property
 from itertools import chain, pairwise
 from numbers import Number
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -49,7 +47,7 @@ class TaskIndex:
             )
 
     @classmethod
-    def of(cls, tasks: Labels) -> tuple[TaskIndex, NDArray[np.int64]]:
+    def of(cls, tasks: Labels) -> tuple[Self, NDArray[np.int64]]:
         """Return the index of the labels, given one per row, and the position of each row's label.
 
         Labels are sorted, or in order of appearance if they cannot be compared; those of a pandas
@@ -108,7 +106,7 @@ class TaskIndex:
         return np.array([self.position(label) for label in labels], dtype=np.int64)
 
 
-def check_tasks(tasks: Labels, n_rows: int) -> pd.Series[Any]:
+def check_tasks(tasks: Labels, n_rows: int) -> "pd.Series[Any]":
     """Return the task labels as a Series, one per row and none missing, numbered from 0.
 
     >>> check_tasks(["a", "b", None], 3)
@@ -127,7 +125,7 @@ def check_tasks(tasks: Labels, n_rows: int) -> pd.Series[Any]:
 
 def split_task_column(
     X: pd.DataFrame, task_column: Hashable
-) -> tuple[pd.DataFrame, pd.Series[Any]]:
+) -> tuple[pd.DataFrame, "pd.Series[Any]"]:
     """Separate the column that holds the task labels from the features.
 
     >>> X = pd.DataFrame({"school": ["a", "b"], "ses": [0.5, -0.2]})
@@ -192,7 +190,7 @@ def _typed(label: Hashable) -> str:
     return f"{label!r} ({', '.join(type(part).__name__ for part in parts)})"
 
 
-def _column(values: Labels, name: str) -> pd.Series[Any]:
+def _column(values: Labels, name: str) -> "pd.Series[Any]":
     """Return labels as a Series indexed by position; tuples stay labels."""
     if isinstance(values, str):
         message = f"`{name}` must hold one label per row; got the string {values!r}."
