@@ -1,7 +1,7 @@
-"""Base of the linear models with a learned geometry, of single tasks and of groups within groups.
+"""Base of the linear models with a learned geometry.
 
-Tasks of several columns have tuples as labels, and groups have models too. First axes of levels go
-from the outermost in, those of the evidence from the tasks up.
+Groups within groups have tuples as labels, and models too. First axes of levels go from the
+outermost in, those of the evidence from the tasks up.
 """
 
 import warnings
@@ -22,7 +22,7 @@ from crosslearning.convex.evidence.marginal import Hierarchy
 from crosslearning.convex.evidence.passes import laplace_passes
 from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus, Posterior
 from crosslearning.convex.evidence.search import SearchOptions
-from crosslearning.convex.families import LEARNED, Gaussian, Student
+from crosslearning.convex.families import Gaussian, Student
 from crosslearning.convex.predict import Predictor
 from crosslearning.convex.solver.bounded import Bounded, bounded, bounded_levels, bounded_tasks
 from crosslearning.convex.solver.losses import FamilyLoss, Loss, loss_of_pass, quadratic_loss
@@ -48,15 +48,11 @@ from crosslearning.tasks.labels import (
     paths_like,
     paths_of,
 )
-from crosslearning.tether import Array, Indices
+from crosslearning.tether import Array
 
 _CERTAIN = 1e-8  # largest relative KKT residual without a warning
 _MODE_AIM, _LEVELS_AIM = 1e-11, 1e-10  # what the solvers of bounds aim for
 _MAX_ROUNDS, _CLOSE = 15, 1e-7  # passes over rows for a bound, and the last step of a parameter
-_OPTIONAL = (
-    "groups_", "level_names_", "group_coef_", "group_intercept_", "group_covariances_",
-    "group_distances_", "threshold_covariance_", "threshold_slopes_", *LEARNED,
-)  # fmt: skip
 _BY_LEVEL = ("covariance_", "epsilon_", "epsilon_max_", "task_sd_", "task_intercept_sd_")
 
 
@@ -78,16 +74,7 @@ class CrossBayesianModel(Inference, LinearModel):
     }
     _remedy = "Raise `max_iter`, or `epsilon` if it is finite."
 
-    def _forget_earlier_fit(self) -> None:
-        for name in _OPTIONAL:
-            self.__dict__.pop(name, None)
-
-    def _check_statistics(self, statistics: Statistics) -> None:
-        self._forget_earlier_fit()
-        super()._check_statistics(statistics)
-
     def _task_codes(self, tasks: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        self._forget_earlier_fit()
         if not has_levels(tasks):
             return codes_to_fit(tasks, n_rows, stacklevel=5)
         labels, codes = codes_to_fit(paths_of(tasks, n_rows), n_rows)
@@ -139,20 +126,17 @@ class CrossBayesianModel(Inference, LinearModel):
             )
         return np.array(np.broadcast_to(epsilons, n_levels))
 
-    def _evidence_options(self, n_features: int) -> dict[str, Any]:
+    def _evidence_options(self) -> dict[str, Any]:
         options = {name: getattr(self, name) for name in ("covariance", "tol", "max_iter")}
-        return {**options, "blocks": self._blocks(n_features)}
-
-    def _blocks(self, n_features: int) -> Indices | None:
         if self.blocks is None:
-            return None
+            return options
         numbers = np.unique(np.asarray(self.blocks), return_inverse=True)[1]
-        if len(numbers) != n_features or numbers.ndim != 1:
+        if numbers.shape != (self.n_features_in_,):
             raise ValueError(
-                f"`blocks` must hold a label for each of the {n_features} features; got shape "
-                f"{np.shape(self.blocks)}."
+                f"`blocks` must hold a label for each of the {self.n_features_in_} features; got "
+                f"shape {np.shape(self.blocks)}."
             )
-        return np.append(numbers, np.zeros(int(self.fit_intercept), dtype=np.intp))
+        return {**options, "blocks": np.pad(numbers, (0, int(self.fit_intercept)))}
 
     @one_blas_thread()
     def _fit_likelihood(self, rows: TaskTable, offset: Array | None) -> None:
@@ -164,7 +148,7 @@ class CrossBayesianModel(Inference, LinearModel):
                 "Bounds of groups within groups need another family than 'student'. Use "
                 "epsilon=inf."
             )
-        fit = laplace_fit(glm, groups=self._groups(), **self._evidence_options(rows.X.shape[1]))
+        fit = laplace_fit(glm, groups=self._groups(), **self._evidence_options())
         for name in fit.family.learned():
             value = getattr(fit.family, name.removesuffix("_"))
             setattr(self, name, np.array(value) if isinstance(value, tuple) else value)
@@ -176,9 +160,8 @@ class CrossBayesianModel(Inference, LinearModel):
     ) -> None:
         """Fit rows of a family from sums at several parameters, by the same approximation."""
         scaling = self._scaling_of(statistics)
-        options = SearchOptions(**self._evidence_options(statistics.n_features))
         fit, around, last = laplace_passes(
-            passed, statistics, scaling, self._family(), options,
+            passed, statistics, scaling, self._family(), SearchOptions(**self._evidence_options()),
             intercept=self.fit_intercept, learn_from=learn_from,
         )  # fmt: skip
         self._store(
@@ -224,11 +207,9 @@ class CrossBayesianModel(Inference, LinearModel):
         data: Moments | GLMRows,
         around: Callable[[Array], Loss] | None = None,
     ) -> None:
-        """Write the fitted attributes, given the data of the fit.
+        """Write the fitted attributes, given the data of the fit, exact `around` the parameters.
 
-        If these are the moments of a quadratic model, one of many, each `around` some parameters,
-        they are exact only there. The mode is certified, and kept where a bound is to hold;
-        otherwise the means of the posterior are.
+        The mode is certified, and kept where a bound holds; otherwise means of the posterior are.
         """
         self._store_evidence(scaling, fit)
         posterior, metrics = fit.posterior, [Metric.of(each) for each in fit.level_covariances]
@@ -291,8 +272,8 @@ class CrossBayesianModel(Inference, LinearModel):
             precision=1.0 / fit.center_variances,
             factors=None,
         )
-        epsilons = self.epsilon_[::-1]
-        return bounded_levels(marginal, epsilons, rows, tol=_LEVELS_AIM, max_iter=self.max_iter)
+        how: Any = {"tol": _LEVELS_AIM, "max_iter": self.max_iter}
+        return bounded_levels(marginal, self.epsilon_[::-1], rows, **how)
 
     def _store_units(
         self, scaling: Scaling, metrics: list[Metric], means: list[Array], center: Array
@@ -328,16 +309,16 @@ class CrossBayesianModel(Inference, LinearModel):
         self.noise_sd_ = float(np.sqrt(fit.noise_variance))
         by_column = fit.center_variances[:: self._family().n_scores]
         self.center_sd_ = np.sqrt(by_column[: len(scaling.mean)])
-        law = fit.variance_law
-        by_level = np.reshape([law.estimates, law.offsets, law.df], (3, len(self.level_names_), -1))
+        law, n_levels = fit.variance_law, len(self.level_names_)
+        by_level = np.reshape([law.estimates, law.offsets, law.df], (3, n_levels, -1))
         self.task_variance_law_ = by_level[:, ::-1].reshape(3, -1)
         self.status_, self.n_iter_ = fit.status.value, fit.n_iter
         self._statistics: Statistics | None = None
 
     def _store_deviations(self) -> None:
         self.coef_sd_, _ = self._deviations(self.task_covariances_)
-        of_center = self._with_thresholds(self.center_covariance_, [-1], np.ones(1))
-        self.center_coef_sd_ = self._deviations(of_center[np.newaxis])[0][0]
+        of_center = self._with_thresholds(self.center_covariance_)[np.newaxis]
+        self.center_coef_sd_ = self._deviations(of_center)[0][0]
 
     def _predictor(self, X: Any, tasks: Any) -> tuple[Predictor, Array, NDArray[np.int64]]:
         """Return the predictor, and checked features and task numbers of rows."""

@@ -28,25 +28,20 @@ class Summary:
         One row per coefficient of the centre, in the units of the features as given, the intercept
         last, where all features are 0 (of several classes, these rows for each): ``estimate``,
         which is not shrunk towards 0 as ``center_coef_`` is, ``std_error``, ``lower`` and
-        ``upper``; and the standard deviation between tasks,
-        ``task_sd``, ``task_sd_lower`` and ``task_sd_upper``, empty where none was estimated, or
-        where the rows do not determine it. Groups within groups have these three for each level,
-        with its name in place of ``task``.
-    model, structure : str
-        Class of the estimator, and structure of the covariance between tasks.
-    n_rows, n_tasks : int
-        Numbers of rows and of tasks.
-    n_groups : dict of int
-        Number of units of each level by its name, outermost first, tasks last.
-    noise_sd : float
-        Standard deviation of the noise (square root of the dispersion); NaN if the family has none.
-    log_evidence : float
-        Log evidence, to compare models of the same targets; NaN for families with a
-        quasi-likelihood ("poisson", "tweedie", "quantile"), which is not comparable.
+        ``upper``; and the standard deviation between tasks, ``task_sd``, ``task_sd_lower`` and
+        ``task_sd_upper``, empty where the rows do not determine it. Groups within groups have these
+        three for each level, with its name in place of ``task``.
+    model, structure, coverage : str, str, float
+        Class of the estimator, structure of the covariance between tasks, and probability of the
+        intervals.
+    n_rows, n_tasks, n_groups : int, int, dict of int
+        Numbers of rows, of tasks, and of units of each level by its name, outermost first.
+    noise_sd, log_evidence : float
+        Standard deviation of the noise (square root of the dispersion), NaN if the family has none;
+        and log evidence, to compare models of the same targets, NaN for "poisson", "tweedie" and
+        "quantile", whose quasi-likelihood is not comparable.
     shapes : dict of array
         What else the family has learned, by name: ``overdispersion`` or ``thresholds``.
-    coverage : float
-        Probability of the intervals.
     """
 
     frame: pd.DataFrame
@@ -87,14 +82,12 @@ class Inference:
         """Summarise the centre and the differences between tasks, as a table that prints.
 
         Estimates and standard errors of the centre are those of generalised least squares at the
-        learned variances, as of a mixed model: with the learned prior of the centre, which is for
-        predictions, intervals of weak effects would be too short to cover them. The prior is kept
-        where the rows determine nothing. Standard errors are those without the bound of a finite
-        `epsilon`.
-
-        Intervals of standard deviations between tasks take their estimates for multiples of
-        chi-squared variables, which is exact for equally large tasks and a known noise. Where the
-        rows do not determine one, as with one row per task, it has no interval, with a warning.
+        learned variances, as of a mixed model, without the bound of a finite `epsilon`. The learned
+        prior of the centre, which is for predictions, would make intervals of weak effects too
+        short to cover them; it is kept where the rows determine nothing. Intervals of standard
+        deviations between tasks take their estimates for multiples of chi-squared variables, which
+        is exact for equally large tasks and a known noise. Where the rows do not determine one, as
+        with one row per task, it has no interval, with a warning.
 
         Parameters
         ----------
@@ -135,7 +128,7 @@ class Inference:
 
     def _without_prior(self: Any) -> tuple[Array, Array]:
         """How the centre moves without its prior, and its covariance then, in parameters."""
-        covariance = self._with_thresholds(self.center_covariance_, [-1], np.ones(1))
+        covariance = self._with_thresholds(self.center_covariance_)
         roots = np.append(1.0 / self.center_sd_, np.zeros(int(self.fit_intercept)))
         roots = np.repeat(roots, self._family().n_scores)  # of the precision of the prior
         shares, axes = np.linalg.eigh(roots[:, None] * covariance * roots)
@@ -173,9 +166,8 @@ class Inference:
         Returns
         -------
         DataFrame
-            One row per coefficient, the intercept last: ``estimate``, ``std_error`` (posterior, at
-            the learned variances, without the bound of a finite `epsilon`), ``lower`` and
-            ``upper``.
+            One row per coefficient, the intercept last: ``estimate``, ``std_error`` (posterior,
+            without the bound of a finite `epsilon`), ``lower`` and ``upper``.
         """
         self._check_inference(coverage)
         tasks, w, of_center = _weights_of(weights, self.tasks_.tolist())
@@ -204,11 +196,13 @@ class Inference:
         numbers, factors = [*tasks, -1], np.append(weights, of_center)
         return np.asarray(self._with_thresholds(covariance, numbers, factors))
 
-    def _with_thresholds(self: Any, covariance: Array, units: list[int], weights: Array) -> Array:
+    def _with_thresholds(
+        self: Any, covariance: Array, units: Sequence[int] = (-1,), weights: Any = (1.0,)
+    ) -> Array:
         """Add what a weighted sum of units, the centre last, owes to learned thresholds."""
         if "threshold_covariance_" not in vars(self):
             return covariance
-        slopes = np.tensordot(weights, self.threshold_slopes_[units], 1)
+        slopes = np.tensordot(weights, self.threshold_slopes_[list(units)], 1)
         return np.asarray(covariance + slopes @ self.threshold_covariance_ @ slopes.T)
 
     def _gains_of(self: Any, tasks: Indices) -> Array:
