@@ -66,7 +66,7 @@ class Fold:
     n_scores: int  # of a row
     root: Array | None  # of the metric
     scorer: Callable[..., Pair]
-    _ridged: dict[float, ConvexProblem] = field(default_factory=dict)
+    ridged: dict[float, ConvexProblem] = field(default_factory=dict)
 
     @classmethod
     def of(cls, estimator: Any, train: Data, test: Data) -> Self:
@@ -89,8 +89,11 @@ class Fold:
         bounds = not any(c.stiffness or c.tension for c in candidates)
         last, n_unconverged = None, 0
         for candidate in reversed(candidates) if bounds else candidates:
-            problem = self._problem(candidate.alpha)
-            last = problem.fit(problem.coupling(*candidate[1:]), last)
+            alpha, *tether = candidate
+            if alpha not in self.ridged:
+                self.ridged[alpha] = self.problem.with_ridge(alpha).in_variables(self.root)
+            problem = self.ridged[alpha]
+            last = problem.fit(problem.coupling(*tether), last)
             everyone = np.vstack([last.thetas, last.center])
             if self.root is not None:
                 everyone = everyone @ self.root.T
@@ -98,11 +101,6 @@ class Fold:
             results[candidate] = np.stack(self.scorer(*models))
             n_unconverged += not last.kkt_residual <= _CONVERGED
         return self, [results[candidate] for candidate in candidates], n_unconverged
-
-    def _problem(self, alpha: float) -> ConvexProblem:
-        if alpha not in self._ridged:
-            self._ridged[alpha] = self.problem.with_ridge(alpha).in_variables(self.root)
-        return self._ridged[alpha]
 
 
 @dataclass(eq=False)
@@ -167,10 +165,7 @@ class Search:
         for axis in axes:
             grids[axis] = self._some(axis, candidate)
             candidate = self._best_of(axis, candidate, grids[axis])
-
-        def around(axis: str, at: Candidate) -> list[float]:
-            return self._around(axis, getattr(at, axis), grids[axis])
-
+        around = partial(self._around, grids)
         candidate = self._cycled(candidate, axes, around, _ROUNDS)
         searched = [axis for axis in axes if self._is_fixed(axis) or axis == "epsilon"]
         return self._cycled(candidate, searched, self._values, _LAST_ROUNDS)
@@ -205,10 +200,11 @@ class Search:
         values = self._values(axis, candidate)
         return values if self._is_fixed(axis) else [*values[:-1:_FEW], values[-1]]
 
-    def _around(self, axis: str, value: float, values: Sequence[float]) -> list[float]:
+    def _around(self, grids: dict[str, list[float]], axis: str, at: Candidate) -> list[float]:
         """Neighbours of a value, and what is half way to them unless the user gave the values."""
-        below = max((v for v in values if v < value), default=value)
-        above = min((v for v in values if v > value), default=value)
+        value = getattr(at, axis)
+        below = max((v for v in grids[axis] if v < value), default=value)
+        above = min((v for v in grids[axis] if v > value), default=value)
         middle = () if self._is_fixed(axis) else (math.sqrt(value * v) for v in (below, above))
         return [below, above, *(v for v in middle if 0.0 < v < math.inf)]
 
@@ -240,9 +236,8 @@ def radii(end: float, n_epsilons: int, smallest: float) -> list[float]:
             "`n_epsilons` must be at least 2 and `smallest` between 0 and 1; got "
             f"{n_epsilons!r} and {smallest!r}."
         )
-    if end <= 0:
-        return [0.0, np.inf]
-    return [0.0, *np.geomspace(smallest * end, end, n_epsilons).tolist(), np.inf]
+    between = np.geomspace(smallest * end, end, n_epsilons).tolist() if end > 0 else []
+    return [0.0, *between, np.inf]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -282,7 +277,6 @@ class CrossLinearModelCV(CrossLinearModel):
         return partial(self._fold_scores, rows, models[rows.tasks])
 
     def _fold_scores(self, rows: TaskTable, at: Indices, coef: Array, intercept: Array) -> Pair:
-        """Score and weight of each task; `at` is the model that predicts each row."""
         scores = np.einsum("rp,rqp->rq", rows.X, coef[at]) + intercept[at]
         predicted, y = self._predicted(scores), self._decoded(rows.y)
         scorer = scorer_of(self, self.scoring, self._default_score)

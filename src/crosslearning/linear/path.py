@@ -26,10 +26,8 @@ class CrossPath:
     ----------
     epsilons, tasks
         Radii, and labels of the tasks.
-    coef, intercept, center_coef, center_intercept, objective, kkt_residual, n_iter : array
-        As in the estimators.
-    distances, forces : array of shape (n_epsilons, n_tasks), or (n_epsilons, n_blocks, n_tasks)
-        Distances to the centre and forces; the second shape is for radii by block.
+    coef, intercept, center_coef, center_intercept, distances, forces, objective, and all others
+        As in the estimators; distances and forces by block have their blocks on the second axis.
     """
 
     epsilons: list[PerBlock]
@@ -96,8 +94,8 @@ def cross_ridge_path(
     >>> bool((np.diff(path.objective) < 1e-6).all())
     True
     """
-    rows = X, y, tasks, sample_weight
-    return _path(CrossRidge(**parameters), rows, epsilons, n_epsilons, smallest)
+    model, rows = CrossRidge(**parameters), (X, y, tasks, sample_weight)
+    return _path(model, rows, epsilons, n_epsilons, smallest)
 
 
 def cross_logistic_path(
@@ -115,8 +113,8 @@ def cross_logistic_path(
 
     Parameters are those of :func:`cross_ridge_path` and :class:`CrossLogisticRegression`.
     """
-    rows = X, y, tasks, sample_weight
-    return _path(CrossLogisticRegression(**parameters), rows, epsilons, n_epsilons, smallest)
+    model, rows = CrossLogisticRegression(**parameters), (X, y, tasks, sample_weight)
+    return _path(model, rows, epsilons, n_epsilons, smallest)
 
 
 def _path(
@@ -142,11 +140,9 @@ def _path(
         coupling = problem.coupling(*model._knobs()[1:])
         solution = problem.fit(coupling, solution)
         model._store(scaling, problem, coupling, solution)
-        model._warn_unless_converged(model.tol)
         results.insert(0, vars(model).copy())
     arrays = {}
     for name in CrossPath.__annotations__.keys() - {"epsilons", "tasks"}:
         values = [result[f"{name}_"] for result in results]
-        by_block = [np.stack([*v.values()]) if isinstance(v, dict) else v for v in values]
-        arrays[name] = np.array(by_block)
+        arrays[name] = np.array([[*v.values()] if isinstance(v, dict) else v for v in values])
     return CrossPath(epsilons=list(epsilons), tasks=model.tasks_, **arrays)

@@ -71,17 +71,14 @@ class SplineFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    n_knots : int, default=5
-        Number of knots, at quantiles between 5 % and 95 %.
-    min_distinct : int, default=12
-        Columns with fewer distinct values get no spline terms.
+    n_knots, min_distinct : int, default=5 and 12
+        Number of knots, at quantiles between 5 % and 95 %. Columns with fewer distinct values than
+        the second get no spline terms.
 
     Attributes
     ----------
-    blocks_ : array of str of shape (n_features_out,)
-        "linear" or "curved" for each column of the output.
-    source_ : array of int of shape (n_features_out,)
-        Column of X from which each was made.
+    blocks_, source_ : array of shape (n_features_out,)
+        "linear" or "curved" for each column of the output, and the column of X it is made from.
     n_features_in_, feature_names_in_
         Number and names of the features.
 
@@ -107,12 +104,7 @@ class SplineFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.n_knots = n_knots
         self.min_distinct = min_distinct
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: Any = None,  # noqa: ARG002
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
+    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ARG002
         """Place the knots at quantiles of the features X, with weights of the rows if given."""
         self._validate_params()
         array = validate_data(self, X, dtype=np.float64)
@@ -126,10 +118,10 @@ class SplineFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         enough = [j for j, z in enumerate(array.T) if len(np.unique(z)) >= self.min_distinct]
         made = (_curves_of(j, Z[:, j], weights, self.n_knots) for j in enough)
         self.curves_ = [curves for curves in made if curves is not None]
-        n, extra = Z.shape[1], [curves.coef.shape[2] for curves in self.curves_]
-        sources = np.repeat([curves.column for curves in self.curves_], extra)
-        self.source_ = np.append(np.arange(n), sources).astype(np.intp)
-        self.blocks_ = np.repeat(["linear", "curved"], [n, sum(extra)])
+        n = Z.shape[1]
+        sources = [np.full(curves.coef.shape[2], curves.column) for curves in self.curves_]
+        self.source_ = np.concatenate([np.arange(n), *sources])
+        self.blocks_ = np.repeat(["linear", "curved"], [n, len(self.source_) - n])
         return self
 
     def transform(self, X: ArrayLike) -> Array:
@@ -143,9 +135,6 @@ class SplineFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Return the names of the columns and their numbered curves."""
         check_is_fitted(self)
         names = _check_feature_names_in(self, input_features)
-        curved = [
-            f"{names[curves.column]}_curve{k}"
-            for curves in self.curves_
-            for k in range(curves.coef.shape[2])
-        ]
+        made = ((curves, k) for curves in self.curves_ for k in range(curves.coef.shape[2]))
+        curved = [f"{names[curves.column]}_curve{k}" for curves, k in made]
         return np.append(names, np.asarray(curved, dtype=object))
