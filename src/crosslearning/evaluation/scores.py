@@ -74,6 +74,15 @@ def mean(values: Any, weights: Any, axis: int) -> Array:
     return np.asarray(np.divide(sums, total, out=np.full_like(total, np.nan), where=total > 0))
 
 
+def mean_by_task(
+    rows: Array, weights: Array, tasks: NDArray[np.int64], n_tasks: int
+) -> tuple[Array, Array]:
+    """Weighted mean of the scores of the rows of each task, NaN without any, and its weight."""
+    total = np.bincount(tasks, weights, n_tasks).astype(np.float64)
+    sums = np.bincount(tasks, weights * rows, n_tasks)
+    return np.divide(sums, total, out=np.full(n_tasks, np.nan), where=total > 0), total
+
+
 def best(scores: Scores, among: Sequence[int] | None = None) -> int:
     """Position of the setting with the highest mean; the first of equal ones.
 
@@ -108,12 +117,11 @@ def nested(
     """
     *rivals, last = methods
     same = [methods[name] for name in rivals if chosen in methods[name]]
-    values, choices = np.asarray(scores.values), {**methods, last: [*same, methods[last]][0]}
-    parts = [values[list(positions)] for positions in choices.values()]
-    picked = [
-        part[_best_on_others(scores.by_split[list(positions)]), np.arange(part.shape[1])]
-        for part, positions in zip(parts, choices.values(), strict=True)
-    ]
+    choices = {**methods, last: [*same, methods[last]][0]}
+    values, by_split, picked = np.asarray(scores.values), scores.by_split, []
+    for positions in map(np.asarray, choices.values()):
+        at = positions[_best_on_others(by_split[positions])]
+        picked.append(values[at, np.arange(len(at))])
     return Scores(list(methods), np.stack(picked), scores.weights, scores.by_rows)
 
 
@@ -150,21 +158,17 @@ class Reliability:
 def reliability(
     probabilities: NDArray[np.floating], happened: NDArray[np.bool_], label: Any = None
 ) -> Reliability:
-    """Compare predicted probabilities of a class with how often it was true.
+    """Compare probabilities of a class, in bins of equal width, with how often it was true.
 
-    Bins have equal width. Intervals of frequencies are those of Jeffreys. The mean error is the
-    mean absolute difference between the two (expected calibration error).
+    Intervals are those of Jeffreys; the mean error is the expected calibration error.
     """
     from scipy.special import betaincinv  # which predictions of a stored model do without
 
     at = np.minimum((probabilities * _BINS).astype(np.intp), _BINS - 1)
-    count, predicted, true = (
-        np.bincount(at, weights, _BINS) for weights in (None, probabilities, happened)
-    )
-    used = count > 0
-    count, predicted, true = count[used], predicted[used], true[used]
+    sums = np.stack([np.bincount(at, w, _BINS) for w in (None, probabilities, happened)])
+    count, predicted, true = sums[:, sums[0] > 0]
     low, high = (betaincinv(true + 0.5, count - true + 0.5, tail) for tail in (0.025, 0.975))
-    columns = (predicted / count, true / count, low, high, count)
+    columns = (predicted / count, true / count, low, high, count.astype(np.intp))
     rows = zip(*(values.tolist() for values in columns), strict=True)
     off = float(np.abs(predicted - true).sum() / count.sum())
     return Reliability(label, tuple(ReliabilityBin(*row) for row in rows), off)

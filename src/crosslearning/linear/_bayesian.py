@@ -76,7 +76,7 @@ class CrossBayesianModel(Inference, LinearModel):
 
     def _task_codes(self, tasks: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
         if not has_levels(tasks):
-            return codes_to_fit(tasks, n_rows, stacklevel=5)
+            return codes_to_fit(tasks, n_rows)
         labels, codes = codes_to_fit(paths_of(tasks, n_rows), n_rows)
         self._store_groups(level_names(tasks), labels.tolist())
         return labels, codes

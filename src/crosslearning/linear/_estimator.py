@@ -122,7 +122,7 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
         return array, target, weights
 
     def _task_codes(self, tasks: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        return codes_to_fit(tasks, n_rows, stacklevel=5)
+        return codes_to_fit(tasks, n_rows)
 
     def _new_codes(self, tasks: Any, n_rows: int) -> NDArray[np.int64]:
         return codes_to_predict(self.tasks_, tasks, n_rows)

@@ -2,6 +2,7 @@
 
 import reprlib
 from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -54,7 +55,12 @@ class TaskIndex:
         categorical are in the order of its categories.
         """
         codes, labels, ranks = factorize(tasks, "tasks")
-        index = cls(_ordered(labels, ranks))
+        ordered = labels if ranks is None else [labels[k] for k in np.argsort(ranks)]
+        distinct: list[Any] = list(dict.fromkeys(ordered))
+        if ranks is None:
+            with suppress(TypeError):  # labels that cannot be compared
+                distinct = sorted(distinct)
+        index = cls(tuple(distinct))
         return index, index._lookup(labels)[codes]
 
     def encode(
@@ -62,9 +68,8 @@ class TaskIndex:
     ) -> NDArray[np.int64]:
         """Return the position of each row's label, -1 if it is not in the index.
 
-        If `strict`, labels of a type that the index does not have are refused where they must be a
-        mistake: their text is that of a label in the index, or no row has a label of its types.
-        `name` is what errors call the labels.
+        If `strict`, labels of other types are refused where they must be a mistake: their text is
+        that of a label in the index, or no row has a label of its types. Errors call them `name`.
         """
         codes, labels, _ = factorize(tasks, name)
         positions = self._lookup(labels)
@@ -75,10 +80,8 @@ class TaskIndex:
     def _refuse_other_types(self, labels: list[Hashable], name: str) -> None:
         kinds = {_kind(label) for label in self.labels}
         foreign = [label for label in labels if _kind(label) not in kinds]
-        mistaken = [label for label in foreign if str(label) in self.texts]
-        if len(foreign) == len(labels):
-            mistaken += foreign
-        if mistaken:
+        alike = [label for label in foreign if str(label) in self.texts]
+        if mistaken := alike or (foreign if len(foreign) == len(labels) else []):
             example = self.labels[self.texts.get(str(mistaken[0]), 0)]
             raise ValueError(
                 f"`{name}` must have labels of the types in `fit`, such as {_typed(example)}; got "
@@ -163,19 +166,10 @@ def factorize(
     return codes, labels, uniques.codes if isinstance(uniques, pd.Categorical) else None
 
 
-def _ordered(labels: list[Any], ranks: NDArray[np.intp] | None) -> tuple[Hashable, ...]:
-    if ranks is not None:
-        return tuple(dict.fromkeys(labels[k] for k in np.argsort(ranks)))
-    try:
-        return tuple(sorted(dict.fromkeys(labels)))
-    except TypeError:
-        return tuple(dict.fromkeys(labels))
-
-
-def _native(label: Any) -> Hashable:
+def _native(label: Any) -> Any:
     if isinstance(label, np.datetime64 | np.timedelta64):
         label = pd.Series([label])[0]
-    return label.item() if isinstance(label, np.generic) else label  # type: ignore[no-any-return]
+    return label.item() if isinstance(label, np.generic) else label
 
 
 def _kind(label: Hashable) -> Any:
@@ -193,10 +187,9 @@ def _typed(label: Hashable) -> str:
 def _column(values: Labels, name: str) -> "pd.Series[Any]":
     """Return labels as a Series indexed by position; tuples stay labels."""
     if isinstance(values, str):
+        column = f" To name a column of a DataFrame, use task_column={values!r} instead."
         message = f"`{name}` must hold one label per row; got the string {values!r}."
-        if name == "tasks":
-            message += f" To name a column of a DataFrame, use task_column={values!r} instead."
-        raise ValueError(message)
+        raise ValueError(message + (column if name == "tasks" else ""))
     if isinstance(values, pd.DataFrame) and values.shape[1] == 1:
         values = values.iloc[:, 0]
     if isinstance(values, pd.MultiIndex):
