@@ -6,6 +6,7 @@ outermost in, those of the evidence from the tasks up.
 
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
@@ -100,25 +101,20 @@ class CrossBayesianModel(Inference, LinearModel):
     def _new_codes(self, tasks: Any, n_rows: int) -> NDArray[np.int64]:
         if not self.groups_ or tasks is None or is_center(tasks):
             return codes_to_predict(self.tasks_, tasks, n_rows)
-        groups, fitted = [groups.tolist() for groups in self.groups_], self.tasks_.tolist()
-        return codes_of(paths_like(tasks, n_rows, self.level_names_, fitted), fitted, groups)
+        paths = paths_like(tasks, n_rows, self.level_names_, self.tasks_)
+        return codes_of(paths, self.tasks_, self.groups_)
 
     def _groups(self) -> Hierarchy | None:
-        if not self.groups_:
-            return None
-        groups = [groups.tolist() for groups in self.groups_]
-        return Hierarchy(parents_of(self.tasks_.tolist(), groups))
+        return Hierarchy(parents_of(self.tasks_, self.groups_)) if self.groups_ else None
 
     def _hierarchy(self) -> Hierarchy:
         return self._groups() or Hierarchy.flat(len(self.tasks_))
 
     def _epsilons(self) -> Array:
         """Return the bound of each level, outermost first."""
-        n_levels = len(self.level_names_)
-        try:
+        n_levels, epsilons = len(self.level_names_), np.array(np.nan)
+        with suppress(TypeError, ValueError):
             epsilons = np.asarray(self.epsilon, dtype=np.float64)
-        except (TypeError, ValueError):
-            epsilons = np.array(np.nan)
         if epsilons.shape not in ((), (n_levels,)) or not np.all(epsilons >= 0):
             raise ValueError(
                 f"`epsilon` must be a number of at least 0, or one for each of the {n_levels} "
@@ -144,10 +140,7 @@ class CrossBayesianModel(Inference, LinearModel):
         scaling = self._scaling_of(rows)
         glm = self._glm(rows, scaling, offset)
         if self.groups_ and isinstance(glm.family, Student) and np.isfinite(self._epsilons()).any():
-            raise ValueError(
-                "Bounds of groups within groups need another family than 'student'. Use "
-                "epsilon=inf."
-            )
+            raise ValueError("Bounded groups need another family than 'student', or epsilon=inf.")
         fit = laplace_fit(glm, groups=self._groups(), **self._evidence_options())
         for name in fit.family.learned():
             value = getattr(fit.family, name.removesuffix("_"))
@@ -155,9 +148,7 @@ class CrossBayesianModel(Inference, LinearModel):
         self._store(scaling, fit, glm.with_family(fit.family))
 
     @one_blas_thread()
-    def _fit_passes(
-        self, statistics: Statistics, passed: Passed, learn_from: int | None = None
-    ) -> None:
+    def _fit_passes(self, statistics: Statistics, passed: Passed, learn_from: int | None) -> None:
         """Fit rows of a family from sums at several parameters, by the same approximation."""
         scaling = self._scaling_of(statistics)
         fit, around, last = laplace_passes(
@@ -182,18 +173,14 @@ class CrossBayesianModel(Inference, LinearModel):
     def _fit_task(self, rows: TaskTable, offset: Array | None = None) -> None:
         """Fit the posterior of a new task, given the others."""
         if self.groups_:
-            raise ValueError(
-                "`fit_task` needs tasks of one level; these are groups within groups. Fit again "
-                "with the rows of the new task."
-            )
+            raise ValueError("`fit_task` needs tasks of one level. Fit again with the new rows.")
         center, noise = self._center_vector(), self.noise_sd_**2
         glm = self._glm(rows, self._scaling(), offset)
         unseen = self.covariance_ + self.center_covariance_
         mode, averaged = new_tasks(glm, center, unseen, noise)
         loss, metric = self._loss(glm, noise, mode), Metric.of(unseen)
-        solution = bounded_tasks(
-            loss, metric, self.epsilon_, center, tol=_MODE_AIM, max_iter=self.max_iter
-        )
+        aim: Any = {"tol": _MODE_AIM, "max_iter": self.max_iter}
+        solution = bounded_tasks(loss, metric, self.epsilon_, center, **aim)
         if averaged is not mode and self.epsilon_ == np.inf:
             solution = replace(solution, means=averaged.means, center=center)
         self.task_covariances_ = averaged.covariances[0]
@@ -284,13 +271,9 @@ class CrossBayesianModel(Inference, LinearModel):
         ends = np.cumsum([len(each) for each in units])[:-1]
         self.coef_, *of_groups = np.split(self.coef_, ends)
         self.intercept_, *levels = np.split(self.intercept_, ends)
-        parents = self._hierarchy().parents
-        distances = [
-            metric.distances(each - above[parent])
-            for metric, each, above, parent in zip(
-                metrics, means, [*means[1:], center[None]], parents, strict=True
-            )
-        ]
+        above = [*means[1:], center[None]]
+        by_level = zip(metrics, means, above, self._hierarchy().parents, strict=True)
+        distances = [metric.distances(x - up[parent]) for metric, x, up, parent in by_level]
         self.distances_ = distances[0]
         if self.groups_:
             self.group_coef_, self.group_intercept_ = of_groups, levels

@@ -248,17 +248,16 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
 
     def _codes_to_add(self, tasks: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Return the distinct labels of new rows, and the position of each row's."""
-        fitted = self.tasks_.tolist()
         if tasks is None:
             return self.tasks_, codes_to_predict(self.tasks_, None, n_rows)
         if self.groups_:
-            return codes_to_fit(paths_like(tasks, n_rows, self.level_names_, fitted), n_rows)
+            return codes_to_fit(paths_like(tasks, n_rows, self.level_names_, self.tasks_), n_rows)
         if has_levels(tasks):
             raise ValueError(
                 f"`tasks` must be one column, as in the fit; got {tasks.shape[1]} columns. Fit all "
                 "rows together to add levels."
             )
-        TaskIndex(tuple(fitted)).encode(check_tasks(tasks, n_rows), strict=True)
+        TaskIndex(tuple(self.tasks_)).encode(check_tasks(tasks, n_rows), strict=True)
         return codes_to_fit(tasks, n_rows)
 
     def _kept_statistics(self) -> Statistics:

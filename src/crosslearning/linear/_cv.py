@@ -29,6 +29,7 @@ from crosslearning.tasks.folds import splits_of
 from crosslearning.tether import Array, Indices
 
 Pair = tuple[Array, Array]
+Values = Callable[[str, Any], Sequence[float]]  # of an axis, to try at a candidate
 
 _ALPHAS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # default ridge strengths, in curvatures of all the data
 _WEAK = 2  # of these leave small tasks nearly free, and scores lose digits
@@ -40,12 +41,7 @@ _ROUNDS, _LAST_ROUNDS = 2, 10  # of refinement, and of searches along whole axes
 _FEW = 3  # every third value is enough for a first look
 _STRENGTHS = (1e-3, 1e3)  # of springs, in curvatures of a typical task
 _TENSIONS = 1e-3  # smallest tension, as a share of one that makes all tasks the centre
-_AXES: dict[str, tuple[str, ...]] = {
-    "ball": ("epsilon",),
-    "spring": ("stiffness",),
-    "tension": ("tension",),
-    "bounded spring": ("stiffness", "epsilon"),
-}
+_AXES = {"ball": "epsilon", "spring": "stiffness", "tension": "tension"}
 
 
 class Candidate(NamedTuple):
@@ -130,12 +126,12 @@ class Search:
 
     def best(self, tether: str) -> tuple[Candidate, str]:
         """Best candidate of a family of tethers, or of all families, and its family."""
-        families = ("ball", "spring", "tension") if tether == "auto" else (tether,)
-        leaders = {name: self._climbed(name) for name in families}
+        families = list(_AXES) if tether == "auto" else [tether]
+        leaders = {name: self._climbed(_AXES[name]) for name in families}
         if tether == "auto":
             # Bound and spring: the better of the two, with the other added.
             leader = max((leaders["ball"], leaders["spring"]), key=self.score)
-            leaders["bounded spring"] = self._climb(leader, _AXES["bounded spring"])
+            leaders["bounded spring"] = self._climb(leader, "stiffness", "epsilon")
         family = max(leaders, key=lambda name: self.score(leaders[name]))
         return leaders[family], family
 
@@ -148,34 +144,28 @@ class Search:
         scores = self.scores([candidate._replace(epsilon=v) for v in values])
         return np.array(values), scores.by_split
 
-    def _climbed(self, family: str) -> Candidate:
+    def _climbed(self, axis: str) -> Candidate:
         """Search a coarse grid, with both ends of the axis for every ridge strength; then climb."""
-        (axis,) = _AXES[family]
         coarse = {*self.alphas[::2], self.alphas[-1]}
         candidates = []
         for start in map(Candidate, self.alphas):
             values = self._some(axis, start)
             tried = values if start.alpha in coarse else [values[0], values[-1]]
             candidates += [start._replace(**{axis: value}) for value in tried]
-        return self._climb(self._best(candidates), (axis,))
+        return self._climb(self._best(candidates), axis)
 
-    def _climb(self, candidate: Candidate, knobs: Sequence[str]) -> Candidate:
+    def _climb(self, candidate: Candidate, *knobs: str) -> Candidate:
         """Search each axis, refine around the best, and search the axes of the public path."""
         axes, grids = ("alpha", *knobs), {}
         for axis in axes:
             grids[axis] = self._some(axis, candidate)
             candidate = self._best_of(axis, candidate, grids[axis])
-        around = partial(self._around, grids)
-        candidate = self._cycled(candidate, axes, around, _ROUNDS)
+        candidate = self._cycled(candidate, axes, partial(self._around, grids), _ROUNDS)
         searched = [axis for axis in axes if self._is_fixed(axis) or axis == "epsilon"]
         return self._cycled(candidate, searched, self._values, _LAST_ROUNDS)
 
     def _cycled(
-        self,
-        candidate: Candidate,
-        axes: Sequence[str],
-        values: Callable[[str, Candidate], Sequence[float]],
-        max_rounds: int,
+        self, candidate: Candidate, axes: Sequence[str], values: Values, max_rounds: int
     ) -> Candidate:
         """Improve a candidate along one axis after the other until none helps."""
         for _ in range(max_rounds):
@@ -363,4 +353,4 @@ def _checked(name: str, values: Any, largest: float = np.inf) -> list[float]:
     if wrong.size:
         finite = "" if largest == np.inf else " and finite"
         raise ValueError(f"`{name}` must be at least 0{finite}; got {wrong[0]}.")
-    return [float(number) for number in numbers]
+    return list(map(float, numbers))

@@ -1,7 +1,7 @@
 """Task labels: any hashable, one per row, none missing; several columns are groups in groups."""
 
 import reprlib
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,6 +18,7 @@ from pandas.api.extensions import ExtensionArray
 from crosslearning.wording import listed
 
 Paths = list[tuple[Hashable, ...]]  # labels of each row, outermost first
+Units = Iterable[tuple[Hashable, ...]]  # these of the tasks, or of the groups of a level
 Labels = Any  # one hashable per row: a sequence, an array, or a column of pandas
 
 
@@ -264,7 +265,7 @@ def paths_of(tasks: Any, n_rows: int) -> Paths:
     return list(zip(*columns, strict=True))
 
 
-def paths_like(tasks: Any, n_rows: int, names: Sequence[str], fitted: Paths) -> Paths:
+def paths_like(tasks: Any, n_rows: int, names: Sequence[str], fitted: Units) -> Paths:
     """Return the paths of rows with the levels of a fit, whose columns have these names.
 
     Labels are columns, or a tuple per row. Columns of a frame are matched by name.
@@ -306,9 +307,9 @@ def groups_of(tasks: Paths) -> list[Paths]:
     return [list(dict.fromkeys(path[:k] for path in tasks)) for k in range(1, depth)]
 
 
-def parents_of(tasks: Paths, groups: list[Paths]) -> tuple[NDArray[np.intp], ...]:
+def parents_of(tasks: Units, groups: Sequence[Units]) -> tuple[NDArray[np.intp], ...]:
     """Return the number of the group of each task, of the parent of each group, and so on up."""
-    levels: list[Paths] = [tasks, *reversed(groups), [()]]
+    levels: list[Units] = [tasks, *reversed(groups), [()]]
     parents = []
     for units, above in pairwise(levels):
         position = {path: number for number, path in enumerate(above)}
@@ -316,7 +317,7 @@ def parents_of(tasks: Paths, groups: list[Paths]) -> tuple[NDArray[np.intp], ...
     return tuple(parents)
 
 
-def codes_of(paths: Paths, tasks: Paths, groups: list[Paths]) -> NDArray[np.int64]:
+def codes_of(paths: Paths, tasks: Units, groups: Sequence[Units]) -> NDArray[np.int64]:
     """Return each row's task, else its smallest known group, numbered after the tasks, else -1."""
     units = {path: code for code, path in enumerate(chain(tasks, *groups))}
     depths = range(len(groups) + 1, 0, -1)
