@@ -225,9 +225,8 @@ class Comparison:
             return Effect.HELPS if sign > 0 else Effect.HURTS
         if rival == "pooled" and self._beats("separate"):
             return Effect.POOL
-        if rival == "separate" and self._beats("pooled"):
-            return Effect.DIFFER
-        return Effect.UNDECIDED
+        differ = rival == "separate" and self._beats("pooled")
+        return Effect.DIFFER if differ else Effect.UNDECIDED
 
     def _beats(self, rival: str) -> bool:
         return rival in self.methods and self.verdict(rival) > 0
@@ -336,9 +335,9 @@ def than(
     gain = comparison.paired(rival).gain
     if abs(gain) <= _ROUNDING * abs(comparison.score(rival)):
         return f"as good as {name}"
-    doubt = "" if sure else chance(comparison, rival)
-    word = "better" if gain > 0 else "worse"
-    return f"{word} than {name} by {size(comparison, rival, score, again=again)}{doubt}"
+    text = f"{'better' if gain > 0 else 'worse'} than {name} by "
+    text += size(comparison, rival, score, again=again)
+    return text if sure else text + chance(comparison, rival)
 
 
 def cannot_tell(comparison: Comparison, rival: str) -> str:

@@ -133,8 +133,8 @@ def metric_of(name: str | None, kind: str, quantile: float | None = None) -> Met
     metric = METRICS[names[0] if name is None else name]
     if metric.kind != kind:
         raise ValueError(
-            f"Option metric must be one of {', '.join(names)} for {kind}; got {name!r}. Or ask for "
-            f"{metric.kind}."
+            f"Option metric must be one of {', '.join(names)} for {kind}; got {name!r}. "
+            f"Or ask for {metric.kind}."
         )
     if quantile is None or metric.of_rows is None:
         return metric

@@ -83,18 +83,16 @@ def mean_by_task(
     return np.divide(sums, total, out=np.full(n_tasks, np.nan), where=total > 0), total
 
 
-def best(scores: Scores, among: Sequence[int] | None = None) -> int:
+def best(scores: Scores) -> int:
     """Position of the setting with the highest mean; the first of equal ones.
 
     >>> best(Scores([0.0, 1.0, 2.0], [[[-3.0]], [[-2.0]], [[-2.0]]], [[1]]))
     1
     """
-    means = scores.means
-    among = range(len(means)) if among is None else among
-    top = max(means[k] for k in among)
+    top = scores.means.max()
     if top == -np.inf:
         raise ValueError("`scoring` is undefined for every task. Choose another scorer.")
-    return next(k for k in among if means[k] >= top - _ROUNDING * abs(top))
+    return int(np.argmax(scores.means >= top - _ROUNDING * abs(top)))
 
 
 def standard_error(scores: Scores, position: int) -> float:

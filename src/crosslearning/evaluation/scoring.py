@@ -49,9 +49,8 @@ class Predicted(BaseEstimator):  # type: ignore[misc]
         """Return the probabilities of the classes."""
         if self.probabilities is None:
             raise AttributeError(
-                "Scores of probabilities, such as the log-loss, which is the default for "
-                "classifiers, need `predict_proba`. Choose another with `scoring`, such as "
-                "'accuracy'."
+                "Scores of probabilities, such as the log-loss, the default for classifiers, need "
+                "`predict_proba`. Choose another with `scoring`, such as 'accuracy'."
             )
         return self.probabilities
 

@@ -45,13 +45,11 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         X, y, tasks
             As in :meth:`CrossRidge.fit`.
         sample_weight, sample_offset : array of shape (n_rows,), optional
-            Precision of each target: the noise variance is ``noise_sd_**2 / weight``; and a number
-            added to the linear predictor, such as the logarithm of an exposure or the prediction of
-            another model.
+            Precision of each target: the noise variance is ``noise_sd_**2 / weight``; and what is
+            added to the linear predictor, such as a log exposure or another model's prediction.
         """
         self._validate_params()
-        rows = self._check_rows(X, y, tasks, sample_weight)
-        self._fit(rows, checked_offset(sample_offset, len(rows.y)))
+        self._fit(self._check_rows(X, y, tasks, sample_weight), sample_offset)
         return self
 
     def fit_statistics(
@@ -65,8 +63,7 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         """
         if type(self._family()) is not Gaussian:
             raise ValueError(
-                f"Fitting from sums needs family='gaussian'; got {self.family!r}. Fit from rows "
-                "instead."
+                f"Fitting from sums needs family='gaussian'; got {self.family!r}. Fit from rows."
             )
         self._check_statistics(statistics)
         if tasks is not None:
@@ -185,8 +182,8 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         self.target_mean_, self.target_scale_ = 0.0, 1.0  # until more is known
         self.calibration_, self.largest_mean_ = np.empty(0), np.inf
 
-    def _fit(self, rows: TaskTable, offset: Array | None = None) -> None:
-        family, offset = self._family(), checked_offset(offset, len(rows.y))
+    def _fit(self, rows: TaskTable, sample_offset: Any = None) -> None:
+        family, offset = self._family(), checked_offset(sample_offset, len(rows.y))
         family.check(rows.y)
         if type(family) is Gaussian:
             self._fit_sums(replace(rows, y=rows.y - offset).sums)

@@ -74,8 +74,7 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
             Targets or classes.
         tasks : array of shape (n_rows,), optional
             Task label of each row, any hashable. All rows are one task if neither this nor
-            `task_column` is given. Bayesian estimators also take several columns: groups within
-            groups, outermost first.
+            `task_column` is given. Of groups within groups, columns, outermost first.
         sample_weight : array of shape (n_rows,), optional
             Weight of each row.
         """
@@ -153,6 +152,11 @@ class RealTarget(TaskRegressor):
 
 class ClassTarget(TaskClassifier):
     """Classes: one score for the second of two, or one per class that sum to 0."""
+
+    def decision_function(self, X: ArrayLike, tasks: ArrayLike | str | None = None) -> Array:
+        """Log-odds of the second of two classes, or a score of each class; rows as in `predict`."""
+        scores = self._class_scores(X, tasks)
+        return np.asarray(scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores)
 
     def _learn_target(self, source: Any, y: NDArray[Any], weights: Array) -> None:  # noqa: ARG002
         self._learn_classes(y)
@@ -338,8 +342,7 @@ def checked_offset(offset: Any, n_rows: int) -> Array:
     checked = check_array(offset, ensure_2d=False, dtype=np.float64, input_name="sample_offset")
     if checked.shape != (n_rows,):
         raise ValueError(
-            f"`sample_offset` must hold one number for each of the {n_rows} rows; got shape "
-            f"{checked.shape}."
+            f"`sample_offset` must hold one number per row, {n_rows}; got shape {checked.shape}."
         )
     return np.asarray(checked)
 

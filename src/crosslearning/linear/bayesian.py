@@ -238,11 +238,10 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
     classes_ : array of shape (n_classes,)
         The classes, in order.
     thresholds_ : array of shape (n_classes - 1,)
-        Of three or more ordered classes: the log-odds of at most a class are its threshold minus
-        the linear predictor.
+        Of three or more grades: log-odds of at most a grade are its threshold minus the predictor.
     threshold_covariance_, threshold_slopes_ : array
-        Of these, the covariance of all thresholds but the first, which the intercept moves, and the
-        derivatives of the parameters of each task and, last, the centre by them.
+        Covariance of all thresholds but the first, which the intercept moves, and derivatives of
+        the parameters of each task and, last, the centre by them.
     coef_, intercept_, center_coef_, center_intercept_
         As in :class:`CrossLogisticRegression`; standard deviations have the same shapes.
     tasks_, distances_, forces_, epsilon_, log_evidence_, covariance_, and all others
@@ -306,11 +305,6 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
             )
         self._fit_passes(statistics, passed, learn_from)
         return self
-
-    def decision_function(self, X: ArrayLike, tasks: ArrayLike | str | None = None) -> Array:
-        """Log-odds of the second of two classes, or log-probabilities; see `predict`."""
-        logs = self._class_scores(X, tasks)
-        return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
 
     def _class_scores(self, X: Any, tasks: Any) -> Array:
         """Logarithms of the predictive probabilities, finite where these are 0 to rounding."""

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from crosslearning.convex.families import contrasts
@@ -16,11 +16,6 @@ from crosslearning.tether import Array, Indices
 
 class _LogisticTarget(ClassTarget):
     """Predictions of a cross-learned logistic regression."""
-
-    def decision_function(self, X: ArrayLike, tasks: ArrayLike | str | None = None) -> Array:
-        """Scores of the second of two classes, or one per class; see `predict`."""
-        scores: Array = self._scores(X, tasks)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def _class_scores(self, X: Any, tasks: Any) -> Array:
         scores: Array = self._scores(X, tasks)

@@ -45,11 +45,8 @@ class CrossPath:
     def plot(self, coefficient: int | None = None) -> "Plot":
         """Draw a coefficient of every task against the radius; needs the extra ``app``.
 
-        Parameters
-        ----------
-        coefficient : int, optional
-            Its number, of several classes that among all coefficients of a task. By default the one
-            that differs most between separate models, relative to its size.
+        By default it is the one that differs most between separate models, relative to its size.
+        Coefficients of several classes are numbered together.
         """
         from crosslearning.report import plots
 
@@ -79,10 +76,8 @@ def cross_ridge_path(
     epsilons : sequence of float or of dict by block, optional
         Radii, ordered so that neighbours are similar. By default 0, a geometric progression up to
         the radius at which the tasks become independent, and infinity.
-    n_epsilons, smallest : int, default=20, and float, default=1e-3
-        Number of positive finite radii, and the smallest as a fraction of the largest.
-    **parameters
-        Parameters of :class:`CrossRidge` other than ``epsilon``, such as ``alpha``.
+    n_epsilons, smallest, **parameters
+        As in :class:`CrossRidgeCV` and, but for ``epsilon``, :class:`CrossRidge`.
 
     Examples
     --------

@@ -46,9 +46,8 @@ class CrossRidge(_RidgeTarget, CrossTethered):
     combines a bound ``epsilon``, a spring ``stiffness`` and a ``tension``; see
     :class:`~crosslearning.Tether`. The ridge term of a task, :math:`\alpha_i`, is ``alpha`` times
     its share of the rows, so that ``epsilon=0`` is ``Ridge(alpha)`` on the pooled data;
-    ``epsilon=inf`` fits each task separately. The problem is solved exactly. If the data do not
-    determine a task's parameters, those nearest the centre are taken (at ``epsilon=inf``, the
-    smallest).
+    ``epsilon=inf`` fits each task separately. The problem is solved exactly. Parameters of a task
+    that the data do not determine are those nearest the centre (at ``epsilon=inf``, the smallest).
 
     Parameters
     ----------
@@ -117,11 +116,10 @@ class CrossRidgeCV(_RidgeTarget, CrossLinearModelCV):
     Parameters
     ----------
     epsilons : sequence of float, optional
-        Radii to try. By default 0, `n_epsilons` in geometric progression up to the largest useful
-        radius, and infinity.
+        Radii to try. By default 0, a geometric progression up to the largest useful one, and inf.
     n_epsilons, smallest : int, default=20, and float, default=1e-3
-        Number of positive finite values of the radius, stiffness or tension to try, before refining
-        between the best and its neighbours; and the smallest radius, as a fraction of the largest.
+        Number of positive finite radii, stiffnesses or tensions to try before refining around the
+        best, and the smallest radius as a fraction of the largest.
     tether : {"ball", "spring", "tension", "auto"}, default="ball"
         Kind of tether. "auto" tries all three, and a bound with a spring.
     alphas : sequence of float, optional

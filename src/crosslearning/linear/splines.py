@@ -34,8 +34,14 @@ def _curves_of(column: int, z: Array, weights: Array, n_knots: int) -> Curves | 
     B, line = splines.transform(z[:, None]), np.column_stack([np.ones_like(z), z])
     root = np.sqrt(weights / weights.sum())[:, None]
     linear = np.linalg.lstsq(root * line, root * B)[0]
-    basis = splines.bsplines_[0]
-    smooth = _smooth_directions(basis, knots)
+    # Combine B-splines so that the integrated squared second derivative is a sum of squares.
+    basis, half = splines.bsplines_[0], 0.5 * np.diff(knots)[:, None]
+    nodes, shares = np.polynomial.legendre.leggauss(2)  # exact for squares of linear functions
+    at = (0.5 * (knots[1:] + knots[:-1])[:, None] + half * nodes).ravel()
+    bends = basis.derivative(2)(at) * np.sqrt(half * shares).reshape(-1, 1)
+    _, sizes, axes = np.linalg.svd(bends, full_matrices=False)
+    bent = sizes > 1e-8 * sizes[0]  # excludes constants and linear functions
+    smooth = axes[bent].T / sizes[bent]
     curves, sizes, axes = np.linalg.svd(root * (B - line @ linear) @ smooth, full_matrices=False)
     _, axes = svd_flip(curves, axes, u_based_decision=False)
     axes = axes[sizes**2 > _LEAST * sizes[0] ** 2]
@@ -48,17 +54,6 @@ def _curves_of(column: int, z: Array, weights: Array, n_knots: int) -> Curves | 
     return Curves(column, knots, np.stack(orders))
 
 
-def _smooth_directions(spline: Any, knots: Array) -> Array:
-    """Combine B-splines so that the integrated squared second derivative is a sum of squares."""
-    nodes, weights = np.polynomial.legendre.leggauss(2)  # exact for squares of linear functions
-    half = 0.5 * np.diff(knots)[:, None]
-    at = (0.5 * (knots[1:] + knots[:-1])[:, None] + half * nodes).ravel()
-    bends = spline.derivative(2)(at) * np.sqrt(half * weights).reshape(-1, 1)
-    _, sizes, axes = np.linalg.svd(bends, full_matrices=False)
-    bent = sizes > 1e-8 * sizes[0]  # excludes constants and linear functions
-    return np.asarray(axes[bent].T / sizes[bent])
-
-
 class SplineFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Standardised columns, followed by spline terms of those with enough distinct values.
 
@@ -66,8 +61,7 @@ class SplineFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     beyond its 5 % and 95 % quantiles, and uncorrelated with the column and with one another. They
     are scaled so that equal priors on their coefficients penalise the integrated squared second
     derivative, as in a smoothing spline. Pass ``blocks_`` to a Bayesian estimator with
-    ``standardize=False``: the evidence then decides how curved the centre is and how much tasks
-    differ in their curves.
+    ``standardize=False``: evidence then decides how curved the centre is and how curves differ.
 
     Parameters
     ----------

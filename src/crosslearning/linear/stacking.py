@@ -135,9 +135,12 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
         scaled = self.trusted_ * (stacked - self.stacked_mean_) / self.stacked_scale_
         return np.hstack([self.features_.transform(X), scaled]) if self.passthrough else scaled
 
+    def _given_final(self) -> Any:
+        return self._default_final() if self.final_estimator is None else self.final_estimator
+
     def _final(self) -> Any:
         """Return the final estimator with its blocks set."""
-        final = self._default_final() if self.final_estimator is None else self.final_estimator
+        final = self._given_final()
         if not has_fit_parameter(final, "tasks"):
             raise ValueError(
                 f"`final_estimator` must take `tasks` in its `fit`; {type(final).__name__} does "
@@ -155,19 +158,13 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
         return self._columns(array, stacked), labels
 
 
-def _final_has_intervals(stack: CrossStack) -> bool:
-    final = stack.final_estimator
-    return hasattr(stack._default_final() if final is None else final, "predict_interval")
-
-
 class CrossStackingRegressor(RealTarget, CrossStack):
     """Stacked regression whose final estimator has one model per task, near a common centre.
 
     Out-of-fold predictions of the base models, with folds that divide every task, become additional
     features of the final estimator. By default the evidence decides how much weight the base models
     get, how much the features add, and how much tasks differ in either. Base models are pooled, and
-    leave the differences between tasks to the final estimator. Those that predict new rows are
-    fitted to all rows.
+    leave differences between tasks to the final estimator. New rows get those fitted to all rows.
 
     Parameters
     ----------
@@ -226,7 +223,7 @@ class CrossStackingRegressor(RealTarget, CrossStack):
         options = {"return_std": True} if return_std else {}
         return self.final_estimator_.predict(columns, tasks=labels, **options)
 
-    @available_if(_final_has_intervals)  # type: ignore[untyped-decorator]
+    @available_if(lambda stack: hasattr(stack._given_final(), "predict_interval"))  # type: ignore[untyped-decorator]
     def predict_interval(
         self, X: ArrayLike, tasks: ArrayLike | str | None = None, **options: Any
     ) -> tuple[Array, Array]:

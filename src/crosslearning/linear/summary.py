@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtri
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from crosslearning.convex.evidence.posterior import VarianceLaw
 from crosslearning.tasks.estimators import CENTER
@@ -32,8 +32,7 @@ class Summary:
         ``task_sd_upper``, empty where the rows do not determine it. Groups within groups have these
         three for each level, with its name in place of ``task``.
     model, structure, coverage : str, str, float
-        Class of the estimator, structure of the covariance between tasks, and probability of the
-        intervals.
+        Class of the estimator, structure of the covariance, and probability of the intervals.
     n_rows, n_tasks, n_groups : int, int, dict of int
         Numbers of rows, of tasks, and of units of each level by its name, outermost first.
     noise_sd, log_evidence : float
@@ -175,8 +174,7 @@ class Inference:
         estimate = w @ np.array([self._stacked(*model) for model in models])
         estimate += of_center * self._stacked(self.center_coef_, self.center_intercept_)
         covariance = self._contrast_covariance(tasks, w, of_center)
-        table: pd.DataFrame = self._estimates(estimate, covariance, coverage)
-        return table
+        return pd.DataFrame(self._estimates(estimate, covariance, coverage))
 
     def _contrast_covariance(self: Any, tasks: Indices, weights: Array, of_center: float) -> Array:
         """Return the covariance of a weighted sum; given their parents, units are independent."""
@@ -192,9 +190,9 @@ class Inference:
             np.add.at(summed, number, shares @ gains)
             shares, units = summed, above
         share = shares[0] + of_center * np.eye(levels.shape[1])
-        covariance = np.asarray(result + share @ self.center_covariance_ @ share.T)
-        numbers, factors = [*tasks, -1], np.append(weights, of_center)
-        return np.asarray(self._with_thresholds(covariance, numbers, factors))
+        covariance = result + share @ self.center_covariance_ @ share.T
+        factors = np.append(weights, of_center)
+        return np.asarray(self._with_thresholds(covariance, [*tasks, -1], factors))
 
     def _with_thresholds(
         self: Any, covariance: Array, units: Sequence[int] = (-1,), weights: Any = (1.0,)
@@ -216,11 +214,10 @@ class Inference:
 
     def _user_directions(self: Any) -> Array:
         """Map from parameters to coefficients as given and intercepts, one row each."""
-        p = len(self.feature_mean_)
-        columns = np.zeros((p + self.fit_intercept, p + self.fit_intercept))
-        columns[:p, :p] = np.diag(1.0 / self.feature_scale_)
+        columns = np.diag(1.0 / self.feature_scale_)
         if self.fit_intercept:
-            columns[p, :p], columns[p, p] = -self.feature_mean_ / self.feature_scale_, 1.0
+            columns = np.pad(columns, (0, 1))
+            columns[-1] = np.append(-self.feature_mean_ / self.feature_scale_, 1.0)
         basis = self._score_basis()
         rows = np.einsum("qk,ij->kijq", basis, columns)  # scores as given, then coefficients
         return np.asarray(rows.reshape(basis.shape[1] * len(columns), -1))
@@ -249,10 +246,7 @@ class Inference:
         return np.asarray(coef.ravel())
 
     def _estimates(self: Any, estimate: Array, covariance: Array, coverage: float) -> pd.DataFrame:
-        names = getattr(self, "feature_names_in_", None)
-        if names is None:
-            names = [f"x{j}" for j in range(self.n_features_in_)]
-        names = [*names, *(["intercept"] if self.fit_intercept else [])]
+        names = [*_check_feature_names_in(self), *(["intercept"] if self.fit_intercept else [])]
         index = pd.Index(names)
         if len(estimate) > len(names):
             index = pd.MultiIndex.from_product([self.classes_, names], names=["class", None])
@@ -270,9 +264,8 @@ def _weights_of(weights: Any, labels: list[Any]) -> tuple[Indices, Array, float]
     unknown = [label for label in by_label if label not in labels]
     if unknown or not by_label or repeated:
         raise ValueError(
-            "`weights` must be a dict or a Series with a number for each of at least one task, by "
-            f"distinct labels; got {unknown[0] if unknown else weights!r}, not a task of the fit. "
-            "Labels are in `tasks_`."
+            "`weights` must be a dict or a Series of numbers, by distinct labels of `tasks_`, for "
+            f"at least one task; got {unknown[0] if unknown else weights!r}, not a task of the fit."
         )
     values = np.array(list(by_label.values()), dtype=np.float64)
     if not np.isfinite([*values, of_center]).all():

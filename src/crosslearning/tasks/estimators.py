@@ -69,7 +69,8 @@ class TaskClassifier(_TaskPredictor, ClassifierMixin):  # type: ignore[misc]
         return np.asarray(softmax(self._class_scores(X, tasks), axis=1))
 
     def _predict(self, X: Any, tasks: Any) -> NDArray[Any]:
-        return np.asarray(self.classes_[self._class_scores(X, tasks).argmax(axis=1)])
+        best = self._class_scores(X, tasks).argmax(axis=1)
+        return np.asarray(self.classes_[best])
 
     def _learn_classes(self, y: NDArray[Any]) -> NDArray[np.intp]:
         """Store the classes, and return the position of each row's class."""
@@ -105,8 +106,7 @@ def codes_to_fit(tasks: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int6
     if tasks is None:
         warnings.warn(
             "`fit` got no `tasks`, so all rows are one task and nothing is shared. Pass the label "
-            "of each row as `tasks` or in a `task_column`; the same label for all rows if one task "
-            "is meant.",
+            "of each row as `tasks` or in a `task_column`; if one task is meant, the same for all.",
             UserWarning,
             stacklevel=level_of_caller(),
         )

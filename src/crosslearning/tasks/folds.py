@@ -30,8 +30,7 @@ def within_task_folds(
         Number of folds, from 2 to the number of rows, and the random seed.
     classes : array-like of shape (n_rows,), optional
         Class of each row. If one fold has all rows of a class, one of them is swapped with a row of
-        another fold, of the same task if possible: every training set then has every class that has
-        at least two rows.
+        another, of the same task if possible, to have each class of two rows in all training sets.
 
     Returns
     -------
@@ -65,10 +64,10 @@ def within_task_folds(
     folds[dealt] = np.arange(n_rows) % n_splits
     if classes is not None:
         class_codes, _, _ = factorize(classes, "classes")
-        if len(class_codes) != n_rows:
+        n = len(class_codes)
+        if n != n_rows:
             raise ValueError(
-                f"`classes` must hold one label per row; got {len(class_codes)} labels for "
-                f"{n_rows} rows."
+                f"`classes` must hold one label per row; got {n} labels for {n_rows} rows."
             )
         _spread_classes(folds, task, class_codes, rng)
     return folds

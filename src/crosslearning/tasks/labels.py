@@ -201,9 +201,8 @@ def _column(values: Labels, name: str) -> "pd.Series[Any]":
     if array.ndim == 0 or (array.ndim != 1 and array.shape != (len(array), 1)):
         raise ValueError(
             f"`{name}` must hold one label per row, in a list, an array or a column; got "
-            f"{type(values).__name__} of shape {array.shape}. Estimators of groups within groups, "
-            "such as CrossBayesianRidge, take a DataFrame of columns, outermost first; others take "
-            "a tuple per row."
+            f"{type(values).__name__} of shape {array.shape}. For groups within groups, Bayesian "
+            "estimators take a DataFrame of columns, outermost first; others take a tuple per row."
         )
     array = array.ravel()
     # Strings as objects, so that pandas converts nothing.
@@ -238,8 +237,7 @@ def as_objects(labels: Any) -> NDArray[Any]:
 
 def has_levels(tasks: Any) -> bool:
     """Whether labels have several columns."""
-    columns = isinstance(tasks, pd.DataFrame | np.ndarray) and tasks.ndim == 2
-    return columns and tasks.shape[1] > 1
+    return isinstance(tasks, pd.DataFrame | np.ndarray) and tasks.ndim == 2 and tasks.shape[1] > 1
 
 
 def level_names(tasks: Any) -> list[str]:
@@ -303,8 +301,7 @@ def _columns_like(tasks: Any, names: list[str]) -> pd.DataFrame:
 
 def groups_of(tasks: Paths) -> list[Paths]:
     """Return the groups of each level but the innermost, outermost first, in order."""
-    depth = len(tasks[0])
-    return [list(dict.fromkeys(path[:k] for path in tasks)) for k in range(1, depth)]
+    return [list(dict.fromkeys(path[:k] for path in tasks)) for k in range(1, len(tasks[0]))]
 
 
 def parents_of(tasks: Units, groups: Sequence[Units]) -> tuple[NDArray[np.intp], ...]:
