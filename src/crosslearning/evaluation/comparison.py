@@ -45,10 +45,7 @@ class Paired(NamedTuple):
 
     @property
     def p_value(self) -> float:
-        """Two-sided p-value of the paired t test; NaN for a single pair.
-
-        Equal differences, about whose spread nothing is known, have that of the sign test.
-        """
+        """Of the paired two-sided t test, or the sign test of equal differences; NaN for one."""
         if self.n < 2:
             return np.nan
         if self.standard_error == 0:

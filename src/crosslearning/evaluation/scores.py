@@ -74,9 +74,7 @@ def mean(values: Any, weights: Any, axis: int) -> Array:
     return np.asarray(np.divide(sums, total, out=np.full_like(total, np.nan), where=total > 0))
 
 
-def mean_by_task(
-    rows: Array, weights: Array, tasks: NDArray[np.int64], n_tasks: int
-) -> tuple[Array, Array]:
+def mean_by_task(rows: Array, weights: Array, tasks: Indices, n_tasks: int) -> tuple[Array, Array]:
     """Weighted mean of the scores of the rows of each task, NaN without any, and its weight."""
     total = np.bincount(tasks, weights, n_tasks).astype(np.float64)
     sums = np.bincount(tasks, weights * rows, n_tasks)

@@ -73,8 +73,7 @@ def score_tasks(
 ) -> tuple[Array, Array]:
     """Return the score of each task, NaN if undefined, and its weight.
 
-    The default is the weighted mean of the negative squared error or, for classes, of the log
-    probability, which is defined even if a task lacks a class. Other scorers ignore weights.
+    The default is the mean of negative squared errors or log probabilities; others ignore weights.
     """
     if scorer is None and predicted.classes_ is None:
         return mean_by_task(-np.square(y - predicted.values), weights, tasks, n_tasks)

@@ -169,9 +169,8 @@ class CrossTethered(CrossLinearModel):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **CrossLinearModel._parameter_constraints,
-        "epsilon": "no_validation",  # Tether says what to use instead
-        "stiffness": "no_validation",
-        "tension": "no_validation",
+        # Tether says what to use instead.
+        **dict.fromkeys(("epsilon", "stiffness", "tension"), "no_validation"),
         "alpha": [Interval(Real, 0, None, closed="left")],
     }
 

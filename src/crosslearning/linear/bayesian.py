@@ -235,10 +235,9 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        The classes, in order.
-    thresholds_ : array of shape (n_classes - 1,)
-        Of three or more grades: log-odds of at most a grade are its threshold minus the predictor.
+    classes_, thresholds_ : array of shape (n_classes,), (n_classes - 1,)
+        The classes, in order. Of three or more grades, the log-odds of at most a grade are its
+        threshold minus the linear predictor.
     threshold_covariance_, threshold_slopes_ : array
         Covariance of all thresholds but the first, which the intercept moves, and derivatives of
         the parameters of each task and, last, the centre by them.

@@ -15,8 +15,6 @@ from crosslearning.tether import Array, Indices
 
 
 class _LogisticTarget(ClassTarget):
-    """Predictions of a cross-learned logistic regression."""
-
     def _class_scores(self, X: Any, tasks: Any) -> Array:
         scores: Array = self._scores(X, tasks)
         return scores if scores.shape[1] > 1 else np.hstack([np.zeros_like(scores), scores])

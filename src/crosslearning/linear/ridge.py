@@ -15,8 +15,6 @@ from crosslearning.tether import Array, Indices
 
 
 class _RidgeTarget(RealTarget):
-    """Targets and predictions of a cross-learned ridge regression."""
-
     def fit_statistics(self, statistics: Statistics) -> Self:
         """Fit from sums instead of rows; the models are the same."""
         self._check_statistics(statistics)
@@ -144,8 +142,7 @@ class CrossRidgeCV(_RidgeTarget, CrossLinearModelCV):
     epsilons_, score_path_ : array of shape (n_radii,), (n_radii, n_folds)
         Radii, including the chosen one, and their scores with all else as chosen.
     comparison_ : Comparison
-        Nested comparison of pooled, separate and cross-learned models; a chosen radius of 0 or
-        infinity ties with the first or second.
+        Nested, of pooled, separate and cross-learned models; radii of 0 and infinity make ties.
     coef_, intercept_, center_coef_, center_intercept_, tasks_, distances_, and all others
         As in :class:`CrossRidge`.
 

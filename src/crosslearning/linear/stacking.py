@@ -91,9 +91,7 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
                 break
             self.trusted_[np.argmin(weight[weight.size - n :])] = False
 
-    def _fit_base(
-        self, rows: TaskTable, target: NDArray[Any], weighting: dict[str, Array]
-    ) -> Array:
+    def _fit_base(self, rows: TaskTable, target: NDArray[Any], weighting: Any) -> Array:
         """Fit the base models, and return columns of their out-of-fold predictions."""
         from sklearn.model_selection import PredefinedSplit, cross_val_predict  # slow to import
 
@@ -273,10 +271,8 @@ class CrossStackingClassifier(ClassTarget, CrossStack):
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        The classes.
-    least_probability_ : float
-        Probabilities of base models are clipped to be at least this far from 0 and 1.
+    classes_, least_probability_ : array of shape (n_classes,), float
+        The classes; and how far from 0 and 1 probabilities of base models are clipped to be.
     final_estimator_, estimators_, features_, blocks_, trusted_, tasks_, n_features_in_
         As in :class:`CrossStackingRegressor`.
 

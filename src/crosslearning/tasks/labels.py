@@ -264,10 +264,7 @@ def paths_of(tasks: Any, n_rows: int) -> Paths:
 
 
 def paths_like(tasks: Any, n_rows: int, names: Sequence[str], fitted: Units) -> Paths:
-    """Return the paths of rows with the levels of a fit, whose columns have these names.
-
-    Labels are columns, or a tuple per row. Columns of a frame are matched by name.
-    """
+    """Return the paths of rows to predict, from columns, matched by name, or a tuple per row."""
     frame = _columns_like(tasks, list(names))
     paths = paths_of(frame, n_rows)
     for level, name in enumerate(names):
