@@ -1,10 +1,8 @@
 """Whether sharing helps, which tasks, and by how much: as values, and in sentences."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -47,10 +45,7 @@ class Paired(NamedTuple):
 
     @property
     def p_value(self) -> float:
-        """Two-sided p-value of the paired t test; NaN for a single pair.
-
-        Equal differences, about whose spread nothing is known, have that of the sign test.
-        """
+        """Of the paired two-sided t test, or the sign test of equal differences; NaN for one."""
         if self.n < 2:
             return np.nan
         if self.standard_error == 0:
@@ -78,15 +73,13 @@ class Comparison:
     ----------
     methods : tuple of str
         Names, such as ``("pooled", "separate", "cross")``; the last is compared with the others.
-    labels, rows : array of shape (n_tasks,)
-        Tasks, and their numbers of rows.
+    labels, rows, shares : array of shape (n_tasks,)
+        Tasks, their numbers of rows, and their weights in an average.
     scores : array of shape (n_methods, n_tasks)
         Mean score of each task, NaN if undefined. A task with a single row is scored as a new task.
-    shares : array of shape (n_tasks,)
-        Weight of each task in an average.
     runs : array of shape (n_methods, n_runs), optional
-        Scores of repeated runs, such as networks trained with several seeds. If given, differences
-        are paired by run, otherwise by task.
+        Scores of repeated runs, such as networks trained with several seeds, by which differences
+        are paired; by default they are paired by task.
     nested : bool, default=True
         Whether the settings for each split were chosen on the other splits.
     stated, words : Effect, str, optional
@@ -106,18 +99,16 @@ class Comparison:
     @classmethod
     def of(
         cls, scores: Scores, labels: Any, rows: Any, *, by_run: bool = False, nested: bool = True
-    ) -> Comparison:
+    ) -> Self:
         """Build the comparison of the last setting of a table of scores with the others."""
         by_task = scores.by_task
-        shares = np.asarray(scores.weights, dtype=np.float64).sum(axis=0)
-        if not scores.by_rows:
-            shares = np.ones_like(shares)
+        shares = np.sum(scores.weights, axis=0, dtype=np.float64) if scores.by_rows else 1.0
         shares = np.where(np.isfinite(by_task).all(axis=0), shares, 0.0)
         runs = scores.by_split if by_run else None
         names = tuple(map(str, scores.settings))
         return cls(names, as_objects(labels), np.asarray(rows), by_task, shares, runs, nested)
 
-    def some(self, tasks: NDArray[np.intp]) -> Comparison:
+    def some(self, tasks: NDArray[np.intp]) -> Self:
         """Return the comparison of some of the tasks."""
         parts = {name: getattr(self, name)[tasks] for name in ("labels", "rows", "shares")}
         return replace(self, scores=self.scores[:, tasks], **parts)
@@ -141,11 +132,9 @@ class Comparison:
         ``standard_error``, paired by task or by run; ``helped`` and ``hurt`` count the tasks for
         which the last method is better and worse.
         """
-        records = {}
-        for name in self.methods:
-            records[name] = (self.score(name), *self.paired(name)[:2], *self.served(name))
+        rows = [(self.score(m), *self.paired(m)[:2], *self.served(m)) for m in self.methods]
         columns = ["score", "gain", "standard_error", "helped", "hurt"]
-        return pd.DataFrame.from_dict(records, orient="index", columns=columns)
+        return pd.DataFrame(rows, list(self.methods), columns)
 
     @property
     def unit(self) -> str:
@@ -180,17 +169,16 @@ class Comparison:
 
     def paired(self, rival: str) -> Paired:
         """Gain over a rival with its standard error, paired by task or by run."""
-        if self.runs is None:
-            scores, shares = np.where(self.shares > 0, self.scores, 0.0), self.shares
-        else:
-            scores, shares = self.runs, np.ones(self.runs.shape[1])
-        a, b = (scores[self.methods.index(name)] for name in (self.subject, rival))
+        gains, shares = self.gains(rival), self.shares
+        if self.runs is not None:
+            gains = self.runs[-1] - self.runs[self.methods.index(rival)]
+            shares = np.ones(len(gains))
         n = int(np.count_nonzero(shares))
         if not n:
             return Paired(np.nan, np.nan, 0)
         weight = shares / shares.sum()
-        gain = float(weight @ (a - b))
-        variance = float(np.sum(weight**2 * (a - b - gain) ** 2))
+        gain = float(weight @ gains)
+        variance = float(np.sum(weight**2 * (gains - gain) ** 2))
         return Paired(gain, (variance * n / max(n - 1, 1)) ** 0.5, n)
 
     def served(self, rival: str) -> tuple[int, int]:
@@ -206,9 +194,8 @@ class Comparison:
     def verdict(self, rival: str) -> int:
         """Return 1 if the method is significantly better than a rival, -1 if worse, else 0.
 
-        This is a paired t test at the 5 % level over tasks or runs and, since a few tasks with
-        large errors can hide what happens to all others, a sign test over tasks. Either is enough,
-        unless the other, or the mean, says the opposite.
+        A paired t test at the 5 % level over tasks or runs is enough and so, since a few large
+        errors can hide all others, is a sign test over tasks, unless the other or the mean opposes.
         """
         if self.ties(rival):
             return 0
@@ -235,9 +222,8 @@ class Comparison:
             return Effect.HELPS if sign > 0 else Effect.HURTS
         if rival == "pooled" and self._beats("separate"):
             return Effect.POOL
-        if rival == "separate" and self._beats("pooled"):
-            return Effect.DIFFER
-        return Effect.UNDECIDED
+        differ = rival == "separate" and self._beats("pooled")
+        return Effect.DIFFER if differ else Effect.UNDECIDED
 
     def _beats(self, rival: str) -> bool:
         return rival in self.methods and self.verdict(rival) > 0
@@ -246,7 +232,7 @@ class Comparison:
         """Say in words whether sharing helps, and how certain that is."""
         return self.words or verdict(self)
 
-    def plot(self) -> Plot:
+    def plot(self) -> "Plot":
         """Draw the score of every method; needs the extra ``app``."""
         from crosslearning.report import plots
 
@@ -284,10 +270,7 @@ class Measure(NamedTuple):
 
 
 def verdict(comparison: Comparison, score: Measure | None = None) -> str:
-    """Say whether sharing helps compared with the best rival, and how certain that is.
-
-    `score` names the scores; negative scores are errors, written without a sign.
-    """
+    """Say whether sharing helps compared with the best rival; `score` names the scores."""
     effect, rival = comparison.effect, comparison.best_rival
     if effect is Effect.NOTHING:
         return f"No {comparison.unit} has scores for all methods: there is nothing to compare."
@@ -349,9 +332,9 @@ def than(
     gain = comparison.paired(rival).gain
     if abs(gain) <= _ROUNDING * abs(comparison.score(rival)):
         return f"as good as {name}"
-    doubt = "" if sure else chance(comparison, rival)
-    word = "better" if gain > 0 else "worse"
-    return f"{word} than {name} by {size(comparison, rival, score, again=again)}{doubt}"
+    text = f"{'better' if gain > 0 else 'worse'} than {name} by "
+    text += size(comparison, rival, score, again=again)
+    return text if sure else text + chance(comparison, rival)
 
 
 def cannot_tell(comparison: Comparison, rival: str) -> str:
@@ -379,17 +362,14 @@ def size(comparison: Comparison, rival: str, score: Measure | None, *, again: bo
     caveat = _caveat(comparison, rival, 100.0 if percent else 1.0)
     if score is None:
         return f"{gain} in score ({caveat})" if caveat else f"{gain} in score"
-    if percent:
-        gain += " points"
+    gain += " points" if percent else ""
     mine, other = (_written(comparison.score(m), score) for m in (comparison.subject, rival))
     details = [f"{mine} against {other}"]
     if not again:
         gain += f" in {score.words}"
-    if not again and pairs.n > 1:
-        details.append(f"standard error paired over {pairs.n:,} {comparison.unit}s")
-    if caveat:
-        details.append(caveat)
-    return f"{gain} ({'; '.join(details)})"
+        if pairs.n > 1:
+            details.append(f"standard error paired over {pairs.n:,} {comparison.unit}s")
+    return f"{gain} ({'; '.join([*details, *filter(None, [caveat])])})"
 
 
 def _caveat(comparison: Comparison, rival: str, unit: float) -> str:
@@ -422,10 +402,10 @@ def extreme(
 ) -> Remark | None:
     """Say which task gains most over its separate model or, if `sign` is -1, loses most.
 
-    Tasks with very few rows do so by luck and are not considered. `kind` says what a task is, such
-    as a school, `row` what a row is, such as an image, and `shared` what the method is.
+    Tasks with very few rows, which do so by luck, are left out. `kind`, `row` and `shared` are what
+    a task, a row and the method are called, such as a school and an image.
     """
-    if "separate" not in comparison.methods or comparison.subject == "separate":
+    if "separate" not in comparison.methods[:-1]:
         return None
     scores = dict(zip(comparison.methods, comparison.scores, strict=True))
     alone, cross = scores["separate"], comparison.scores[-1]
@@ -434,12 +414,9 @@ def extreme(
     k = int(gains.argmax())
     if gains[k] <= 0:
         return None
-    before, after = _written(alone[k], score), _written(cross[k], score)
-    text = f"{score.words} {before} alone, {after} {shared}"
+    text = f"{score.words} {_written(alone[k], score)} alone, {_written(cross[k], score)} {shared}"
     if "pooled" in scores and scores["pooled"][k] > cross[k]:  # to be had without cross-learning
         text += f", {_written(scores['pooled'][k], score)} pooled"
     rows, verb = int(comparison.rows[k]), "gains" if sign > 0 else "loses"
-    return Remark(
-        lead=f"{named(kind, comparison.labels[k])} {verb} most",
-        text=f"{text} ({rows:,} {row if rows == 1 else f'{row}s'}).",
-    )
+    text += f" ({rows:,} {row if rows == 1 else f'{row}s'})."
+    return Remark(f"{named(kind, comparison.labels[k])} {verb} most", text)

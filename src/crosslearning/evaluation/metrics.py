@@ -1,7 +1,6 @@
-"""Metrics of predictions, averaged within tasks and then over tasks.
+"""Metrics of predictions, averaged within tasks and then over tasks; to add one, see `METRICS`.
 
-To add one, add it to `METRICS`. The first of a kind of target is the default. The command line
-lists metrics: numpy, which takes long to import, is imported where it is used.
+The command line lists metrics: numpy, which takes long to import, is imported where it is used.
 """
 
 from __future__ import annotations
@@ -37,20 +36,15 @@ class Predictions(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """A score of a kind of target: the greater, the better.
-
-    `of_rows` is the score of each row, or None for the area under a curve, which alone is no mean
-    over rows. `quantile` is the level of predictions that are not means; `family` is the one whose
-    deviance it is.
-    """
+    """A score of a kind of target: the greater, the better."""
 
     name: str
     words: str
     kind: str
-    of_rows: Callable[..., Array] | None
+    of_rows: Callable[..., Array] | None  # None: the area under a curve is no mean over rows
     error: bool = True
-    quantile: float | None = None
-    family: str = ""
+    quantile: float | None = None  # the level of predictions that are not means
+    family: str = ""  # whose deviance it is
 
     def of_tasks(
         self,
@@ -61,20 +55,17 @@ class Metric:
         n_tasks: int,
     ) -> tuple[Array, Array]:
         """Mean score of each task, NaN where there is none, and its weight."""
-        import numpy as np
+        from crosslearning.evaluation.scores import mean_by_task
 
-        if self.of_rows is None:
-            from sklearn.metrics import get_scorer
+        if self.of_rows is not None:
+            return mean_by_task(self.of_rows(y, predictions), weights, codes, n_tasks)
+        from sklearn.metrics import get_scorer
 
-            from crosslearning.evaluation.scoring import Predicted, score_tasks
+        from crosslearning.evaluation.scoring import Predicted, score_tasks
 
-            scorer = get_scorer("roc_auc_ovr" if predictions.shares.shape[1] > 2 else "roc_auc")
-            predicted = Predicted(*predictions)
-            features = np.empty((len(y), 0))
-            return score_tasks(scorer, predicted, features, y, weights, codes, n_tasks)
-        total = np.bincount(codes, weights, n_tasks).astype(np.float64)
-        sums = np.bincount(codes, weights * self.of_rows(y, predictions), n_tasks)
-        return np.divide(sums, total, out=np.full(n_tasks, np.nan), where=total > 0), total
+        scorer = get_scorer("roc_auc_ovr" if predictions.shares.shape[1] > 2 else "roc_auc")
+        predicted = Predicted(*predictions)  # which needs no features; any will do
+        return score_tasks(scorer, predicted, y, y, weights, codes, n_tasks)
 
     @property
     def adds_up(self) -> bool:
@@ -111,7 +102,7 @@ def _pinball(y: NDArray[Any], predictions: Predictions, level: float) -> Any:
     return -Quantile(level).deviance(y, predictions.values)
 
 
-_ALL = (
+_ALL = (  # the first of a kind of target is the default
     Metric("mse", "mean squared error", "regression", lambda y, p: -((y - p.values) ** 2)),
     Metric("mae", "mean absolute error", "regression", lambda y, p: -abs(y - p.values)),
     _deviance("poisson", "Poisson deviance"),
@@ -142,8 +133,8 @@ def metric_of(name: str | None, kind: str, quantile: float | None = None) -> Met
     metric = METRICS[names[0] if name is None else name]
     if metric.kind != kind:
         raise ValueError(
-            f"Option metric must be one of {', '.join(names)} for {kind}; got {name!r}. Or ask for "
-            f"{metric.kind}."
+            f"Option metric must be one of {', '.join(names)} for {kind}; got {name!r}. "
+            f"Or ask for {metric.kind}."
         )
     if quantile is None or metric.of_rows is None:
         return metric

@@ -1,7 +1,5 @@
 """Numbers and labels formatted for readers."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence

@@ -1,10 +1,8 @@
 """The table of scores, settings × splits × tasks, the choice by it, and reliability."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +36,7 @@ class Scores:
     weights: Array
     by_rows: bool = False
 
-    def of(self, settings: Sequence[Any]) -> Scores:
+    def of(self, settings: Sequence[Any]) -> Self:
         """Return the scores of some of the settings."""
         at = [self.settings.index(setting) for setting in settings]
         return replace(self, settings=settings, values=np.asarray(self.values)[at])
@@ -76,18 +74,23 @@ def mean(values: Any, weights: Any, axis: int) -> Array:
     return np.asarray(np.divide(sums, total, out=np.full_like(total, np.nan), where=total > 0))
 
 
-def best(scores: Scores, among: Sequence[int] | None = None) -> int:
+def mean_by_task(rows: Array, weights: Array, tasks: Indices, n_tasks: int) -> tuple[Array, Array]:
+    """Weighted mean of the scores of the rows of each task, NaN without any, and its weight."""
+    total = np.bincount(tasks, weights, n_tasks).astype(np.float64)
+    sums = np.bincount(tasks, weights * rows, n_tasks)
+    return np.divide(sums, total, out=np.full(n_tasks, np.nan), where=total > 0), total
+
+
+def best(scores: Scores) -> int:
     """Position of the setting with the highest mean; the first of equal ones.
 
     >>> best(Scores([0.0, 1.0, 2.0], [[[-3.0]], [[-2.0]], [[-2.0]]], [[1]]))
     1
     """
-    means = scores.means
-    among = range(len(means)) if among is None else among
-    top = max(means[k] for k in among)
+    top = scores.means.max()
     if top == -np.inf:
         raise ValueError("`scoring` is undefined for every task. Choose another scorer.")
-    return next(k for k in among if means[k] >= top - _ROUNDING * abs(top))
+    return int(np.argmax(scores.means >= top - _ROUNDING * abs(top)))
 
 
 def standard_error(scores: Scores, position: int) -> float:
@@ -110,12 +113,11 @@ def nested(
     """
     *rivals, last = methods
     same = [methods[name] for name in rivals if chosen in methods[name]]
-    values, choices = np.asarray(scores.values), {**methods, last: [*same, methods[last]][0]}
-    parts = [values[list(positions)] for positions in choices.values()]
-    picked = [
-        part[_best_on_others(scores.by_split[list(positions)]), np.arange(part.shape[1])]
-        for part, positions in zip(parts, choices.values(), strict=True)
-    ]
+    choices = {**methods, last: [*same, methods[last]][0]}
+    values, by_split, picked = np.asarray(scores.values), scores.by_split, []
+    for positions in map(np.asarray, choices.values()):
+        at = positions[_best_on_others(by_split[positions])]
+        picked.append(values[at, np.arange(len(at))])
     return Scores(list(methods), np.stack(picked), scores.weights, scores.by_rows)
 
 
@@ -152,21 +154,17 @@ class Reliability:
 def reliability(
     probabilities: NDArray[np.floating], happened: NDArray[np.bool_], label: Any = None
 ) -> Reliability:
-    """Compare predicted probabilities of a class with how often it was true.
+    """Compare probabilities of a class, in bins of equal width, with how often it was true.
 
-    Bins have equal width. Intervals of frequencies are those of Jeffreys. The mean error is the
-    mean absolute difference between the two (expected calibration error).
+    Intervals are those of Jeffreys; the mean error is the expected calibration error.
     """
     from scipy.special import betaincinv  # which predictions of a stored model do without
 
     at = np.minimum((probabilities * _BINS).astype(np.intp), _BINS - 1)
-    count, predicted, true = (
-        np.bincount(at, weights, _BINS) for weights in (None, probabilities, happened)
-    )
-    used = count > 0
-    count, predicted, true = count[used], predicted[used], true[used]
+    sums = np.stack([np.bincount(at, w, _BINS) for w in (None, probabilities, happened)])
+    count, predicted, true = sums[:, sums[0] > 0]
     low, high = (betaincinv(true + 0.5, count - true + 0.5, tail) for tail in (0.025, 0.975))
-    columns = (predicted / count, true / count, low, high, count)
+    columns = (predicted / count, true / count, low, high, count.astype(np.intp))
     rows = zip(*(values.tolist() for values in columns), strict=True)
     off = float(np.abs(predicted - true).sum() / count.sum())
     return Reliability(label, tuple(ReliabilityBin(*row) for row in rows), off)

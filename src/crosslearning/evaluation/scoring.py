@@ -1,13 +1,12 @@
 """Scores of predictions by task, and the comparison of any estimators that they allow."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +16,10 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
 
 from crosslearning.evaluation.comparison import Comparison
-from crosslearning.evaluation.scores import Scores
+from crosslearning.evaluation.scores import Scores, mean_by_task
 from crosslearning.tasks import TaskIndex, check_tasks
 from crosslearning.tasks.folds import splits_of
-from crosslearning.tether import Array, Flags, Indices
+from crosslearning.tether import Array, Indices
 
 Scorer = Callable[..., float]
 _ENDS = {"pooled": 0.0, "separate": math.inf}
@@ -33,11 +32,6 @@ class Predicted(BaseEstimator):  # type: ignore[misc]
     values: NDArray[Any]  # targets or classes
     classes_: Any = None
     probabilities: Array | None = None  # of the classes
-
-    def at(self, rows: Flags) -> Predicted:
-        """Return the predictions for some of the rows."""
-        probabilities = None if self.probabilities is None else self.probabilities[rows]
-        return Predicted(self.values[rows], self.classes_, probabilities)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -55,9 +49,8 @@ class Predicted(BaseEstimator):  # type: ignore[misc]
         """Return the probabilities of the classes."""
         if self.probabilities is None:
             raise AttributeError(
-                "Scores of probabilities, such as the log-loss, which is the default for "
-                "classifiers, need `predict_proba`. Choose another with `scoring`, such as "
-                "'accuracy'."
+                "Scores of probabilities, such as the log-loss, the default for classifiers, need "
+                "`predict_proba`. Choose another with `scoring`, such as 'accuracy'."
             )
         return self.probabilities
 
@@ -80,31 +73,24 @@ def score_tasks(
 ) -> tuple[Array, Array]:
     """Return the score of each task, NaN if undefined, and its weight.
 
-    The default is the weighted mean of the negative squared error or, for classes, of the log
-    probability, which is defined even if a task lacks a class. Other scorers ignore weights.
+    The default is the mean of negative squared errors or log probabilities; others ignore weights.
     """
+    if scorer is None and predicted.classes_ is None:
+        return mean_by_task(-np.square(y - predicted.values), weights, tasks, n_tasks)
     if scorer is None:
-        total = np.bincount(tasks, weights, n_tasks).astype(np.float64)
-        sums = np.bincount(tasks, weights * _by_row(predicted, y), n_tasks)
-        return np.divide(sums, total, out=np.full(n_tasks, np.nan), where=total > 0), total
+        at = np.arange(len(y)), np.searchsorted(predicted.classes_, y)
+        shares = np.maximum(predicted.predict_proba(None)[at], np.finfo(np.float64).tiny)
+        return mean_by_task(np.log(shares), weights, tasks, n_tasks)
     scores = np.full(n_tasks, np.nan)
     for task in np.unique(tasks):
         rows = tasks == task
-        with warnings.catch_warnings():
+        shares = None if predicted.probabilities is None else predicted.probabilities[rows]
+        some = Predicted(predicted.values[rows], predicted.classes_, shares)
+        # Such as the area under a curve with a single class.
+        with warnings.catch_warnings(), suppress(ValueError):
             warnings.simplefilter("ignore", UndefinedMetricWarning)
-            try:
-                scores[task] = scorer(predicted.at(rows), X[rows], y[rows])
-            except ValueError:  # such as the area under a curve with a single class
-                continue
+            scores[task] = scorer(some, X[rows], y[rows])
     return scores, np.bincount(tasks, minlength=n_tasks).astype(np.float64)
-
-
-def _by_row(predicted: Predicted, y: NDArray[Any]) -> Array:
-    if predicted.classes_ is None:
-        return np.asarray(-np.square(y - predicted.values))
-    at = np.arange(len(y)), np.searchsorted(predicted.classes_, y)
-    probability = predicted.predict_proba(None)[at]
-    return np.asarray(np.log(np.maximum(probability, np.finfo(np.float64).tiny)))
 
 
 def compare(
@@ -121,8 +107,7 @@ def compare(
 ) -> Comparison:
     """Compare an estimator for related tasks with others on held-out rows.
 
-    Every method is refitted on the training part of every split; an estimator that cross-validates
-    does so within the training part.
+    Every method is refitted on the training part of every split, cross-validation included.
 
     Parameters
     ----------
@@ -170,12 +155,10 @@ def compare(
     weights = np.empty(values.shape[1:])
     for s, split in enumerate(splits):
         train, test = map(_Rows(X, target, labels, codes).take, split)
-        features, ones = np.asarray(test.X), np.ones(len(test.y))
+        rows = np.asarray(test.X), test.y, np.ones(len(test.y)), test.codes
         for m, method in enumerate(methods.values()):
             predicted = method(train, test, classes)
-            values[m, s], weights[s] = score_tasks(
-                scorer, predicted, features, test.y, ones, test.codes, len(index)
-            )
+            values[m, s], weights[s] = score_tasks(scorer, predicted, *rows, len(index))
     scores = Scores(list(methods), values, weights, by_rows=average == "rows")
     return Comparison.of(scores, list(index.labels), np.bincount(codes, minlength=len(index)))
 
@@ -188,10 +171,10 @@ class _Rows(NamedTuple):
     tasks: Any
     codes: NDArray[np.int64]
 
-    def take(self, rows: Indices) -> _Rows:
-        return _Rows(*(_safe_indexing(part, rows) for part in self))
+    def take(self, rows: Indices) -> Self:
+        return type(self)(*(_safe_indexing(part, rows) for part in self))
 
-    def task(self, code: int) -> _Rows:
+    def task(self, code: int) -> Self:
         return self.take(np.flatnonzero(self.codes == code))
 
 
@@ -199,9 +182,9 @@ Method = Callable[[_Rows, _Rows, Any], Predicted]  # of rows to fit and to predi
 
 
 def _rivals(estimator: Any, rivals: Iterable[str] | Mapping[str, Any]) -> dict[str, Method]:
-    if isinstance(rivals, str):
-        rivals = (rivals,)
-    named = dict(rivals) if isinstance(rivals, Mapping) else {name: name for name in rivals}
+    if not isinstance(rivals, Mapping):
+        rivals = {name: name for name in ([rivals] if isinstance(rivals, str) else rivals)}
+    named: dict[str, Any] = dict(rivals)
     if not named or "cross" in named:
         raise ValueError(
             "`rivals` must have at least one method, and none may be called 'cross', the name of "

@@ -19,22 +19,11 @@ if TYPE_CHECKING:
     from crosslearning.linear.summary import Summary
 
 __all__ = [
-    "Comparison",
-    "CrossBayesianGLM",
-    "CrossBayesianLogisticRegression",
-    "CrossBayesianRidge",
-    "CrossLogisticRegression",
-    "CrossLogisticRegressionCV",
-    "CrossPath",
-    "CrossRidge",
-    "CrossRidgeCV",
-    "CrossStackingClassifier",
-    "CrossStackingRegressor",
-    "SplineFeatures",
-    "Summary",
-    "cross_logistic_path",
-    "cross_ridge_path",
-]
+    "Comparison", "CrossBayesianGLM", "CrossBayesianLogisticRegression", "CrossBayesianRidge",
+    "CrossLogisticRegression", "CrossLogisticRegressionCV", "CrossPath", "CrossRidge",
+    "CrossRidgeCV", "CrossStackingClassifier", "CrossStackingRegressor", "SplineFeatures",
+    "Summary", "cross_logistic_path", "cross_ridge_path",
+]  # fmt: skip
 
 __getattr__, __dir__ = lazy(
     globals(),

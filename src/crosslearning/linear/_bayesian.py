@@ -1,13 +1,12 @@
-"""Base of the linear models with a learned geometry, of single tasks and of groups within groups.
+"""Base of the linear models with a learned geometry.
 
-Tasks of several columns have tuples as labels, and groups have models too. First axes of levels go
-from the outermost in, those of the evidence from the tasks up.
+Groups within groups have tuples as labels, and models too. First axes of levels go from the
+outermost in, those of the evidence from the tasks up.
 """
-
-from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
@@ -24,7 +23,7 @@ from crosslearning.convex.evidence.marginal import Hierarchy
 from crosslearning.convex.evidence.passes import laplace_passes
 from crosslearning.convex.evidence.posterior import EvidenceFit, EvidenceStatus, Posterior
 from crosslearning.convex.evidence.search import SearchOptions
-from crosslearning.convex.families import LEARNED, Gaussian, Student
+from crosslearning.convex.families import Gaussian, Student
 from crosslearning.convex.predict import Predictor
 from crosslearning.convex.solver.bounded import Bounded, bounded, bounded_levels, bounded_tasks
 from crosslearning.convex.solver.losses import FamilyLoss, Loss, loss_of_pass, quadratic_loss
@@ -50,15 +49,11 @@ from crosslearning.tasks.labels import (
     paths_like,
     paths_of,
 )
-from crosslearning.tether import Array, Indices
+from crosslearning.tether import Array
 
 _CERTAIN = 1e-8  # largest relative KKT residual without a warning
 _MODE_AIM, _LEVELS_AIM = 1e-11, 1e-10  # what the solvers of bounds aim for
 _MAX_ROUNDS, _CLOSE = 15, 1e-7  # passes over rows for a bound, and the last step of a parameter
-_OPTIONAL = (
-    "groups_", "level_names_", "group_coef_", "group_intercept_", "group_covariances_",
-    "group_distances_", "threshold_covariance_", "threshold_slopes_", *LEARNED,
-)  # fmt: skip
 _BY_LEVEL = ("covariance_", "epsilon_", "epsilon_max_", "task_sd_", "task_intercept_sd_")
 
 
@@ -80,18 +75,9 @@ class CrossBayesianModel(Inference, LinearModel):
     }
     _remedy = "Raise `max_iter`, or `epsilon` if it is finite."
 
-    def _forget_earlier_fit(self) -> None:
-        for name in _OPTIONAL:
-            self.__dict__.pop(name, None)
-
-    def _check_statistics(self, statistics: Statistics) -> None:
-        self._forget_earlier_fit()
-        super()._check_statistics(statistics)
-
     def _task_codes(self, tasks: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        self._forget_earlier_fit()
         if not has_levels(tasks):
-            return codes_to_fit(tasks, n_rows, stacklevel=5)
+            return codes_to_fit(tasks, n_rows)
         labels, codes = codes_to_fit(paths_of(tasks, n_rows), n_rows)
         self._store_groups(level_names(tasks), labels.tolist())
         return labels, codes
@@ -115,25 +101,20 @@ class CrossBayesianModel(Inference, LinearModel):
     def _new_codes(self, tasks: Any, n_rows: int) -> NDArray[np.int64]:
         if not self.groups_ or tasks is None or is_center(tasks):
             return codes_to_predict(self.tasks_, tasks, n_rows)
-        groups, fitted = [groups.tolist() for groups in self.groups_], self.tasks_.tolist()
-        return codes_of(paths_like(tasks, n_rows, self.level_names_, fitted), fitted, groups)
+        paths = paths_like(tasks, n_rows, self.level_names_, self.tasks_)
+        return codes_of(paths, self.tasks_, self.groups_)
 
     def _groups(self) -> Hierarchy | None:
-        if not self.groups_:
-            return None
-        groups = [groups.tolist() for groups in self.groups_]
-        return Hierarchy(parents_of(self.tasks_.tolist(), groups))
+        return Hierarchy(parents_of(self.tasks_, self.groups_)) if self.groups_ else None
 
     def _hierarchy(self) -> Hierarchy:
         return self._groups() or Hierarchy.flat(len(self.tasks_))
 
     def _epsilons(self) -> Array:
         """Return the bound of each level, outermost first."""
-        n_levels = len(self.level_names_)
-        try:
+        n_levels, epsilons = len(self.level_names_), np.array(np.nan)
+        with suppress(TypeError, ValueError):
             epsilons = np.asarray(self.epsilon, dtype=np.float64)
-        except (TypeError, ValueError):
-            epsilons = np.array(np.nan)
         if epsilons.shape not in ((), (n_levels,)) or not np.all(epsilons >= 0):
             raise ValueError(
                 f"`epsilon` must be a number of at least 0, or one for each of the {n_levels} "
@@ -141,20 +122,17 @@ class CrossBayesianModel(Inference, LinearModel):
             )
         return np.array(np.broadcast_to(epsilons, n_levels))
 
-    def _evidence_options(self, n_features: int) -> dict[str, Any]:
+    def _evidence_options(self) -> dict[str, Any]:
         options = {name: getattr(self, name) for name in ("covariance", "tol", "max_iter")}
-        return {**options, "blocks": self._blocks(n_features)}
-
-    def _blocks(self, n_features: int) -> Indices | None:
         if self.blocks is None:
-            return None
+            return options
         numbers = np.unique(np.asarray(self.blocks), return_inverse=True)[1]
-        if len(numbers) != n_features or numbers.ndim != 1:
+        if numbers.shape != (self.n_features_in_,):
             raise ValueError(
-                f"`blocks` must hold a label for each of the {n_features} features; got shape "
-                f"{np.shape(self.blocks)}."
+                f"`blocks` must hold a label for each of the {self.n_features_in_} features; got "
+                f"shape {np.shape(self.blocks)}."
             )
-        return np.append(numbers, np.zeros(int(self.fit_intercept), dtype=np.intp))
+        return {**options, "blocks": np.pad(numbers, (0, int(self.fit_intercept)))}
 
     @one_blas_thread()
     def _fit_likelihood(self, rows: TaskTable, offset: Array | None) -> None:
@@ -162,25 +140,19 @@ class CrossBayesianModel(Inference, LinearModel):
         scaling = self._scaling_of(rows)
         glm = self._glm(rows, scaling, offset)
         if self.groups_ and isinstance(glm.family, Student) and np.isfinite(self._epsilons()).any():
-            raise ValueError(
-                "Bounds of groups within groups need another family than 'student'. Use "
-                "epsilon=inf."
-            )
-        fit = laplace_fit(glm, groups=self._groups(), **self._evidence_options(rows.X.shape[1]))
+            raise ValueError("Bounded groups need another family than 'student', or epsilon=inf.")
+        fit = laplace_fit(glm, groups=self._groups(), **self._evidence_options())
         for name in fit.family.learned():
             value = getattr(fit.family, name.removesuffix("_"))
             setattr(self, name, np.array(value) if isinstance(value, tuple) else value)
         self._store(scaling, fit, glm.with_family(fit.family))
 
     @one_blas_thread()
-    def _fit_passes(
-        self, statistics: Statistics, passed: Passed, learn_from: int | None = None
-    ) -> None:
+    def _fit_passes(self, statistics: Statistics, passed: Passed, learn_from: int | None) -> None:
         """Fit rows of a family from sums at several parameters, by the same approximation."""
         scaling = self._scaling_of(statistics)
-        options = SearchOptions(**self._evidence_options(statistics.n_features))
         fit, around, last = laplace_passes(
-            passed, statistics, scaling, self._family(), options,
+            passed, statistics, scaling, self._family(), SearchOptions(**self._evidence_options()),
             intercept=self.fit_intercept, learn_from=learn_from,
         )  # fmt: skip
         self._store(
@@ -201,18 +173,14 @@ class CrossBayesianModel(Inference, LinearModel):
     def _fit_task(self, rows: TaskTable, offset: Array | None = None) -> None:
         """Fit the posterior of a new task, given the others."""
         if self.groups_:
-            raise ValueError(
-                "`fit_task` needs tasks of one level; these are groups within groups. Fit again "
-                "with the rows of the new task."
-            )
+            raise ValueError("`fit_task` needs tasks of one level. Fit again with the new rows.")
         center, noise = self._center_vector(), self.noise_sd_**2
         glm = self._glm(rows, self._scaling(), offset)
         unseen = self.covariance_ + self.center_covariance_
         mode, averaged = new_tasks(glm, center, unseen, noise)
         loss, metric = self._loss(glm, noise, mode), Metric.of(unseen)
-        solution = bounded_tasks(
-            loss, metric, self.epsilon_, center, tol=_MODE_AIM, max_iter=self.max_iter
-        )
+        aim: Any = {"tol": _MODE_AIM, "max_iter": self.max_iter}
+        solution = bounded_tasks(loss, metric, self.epsilon_, center, **aim)
         if averaged is not mode and self.epsilon_ == np.inf:
             solution = replace(solution, means=averaged.means, center=center)
         self.task_covariances_ = averaged.covariances[0]
@@ -226,11 +194,9 @@ class CrossBayesianModel(Inference, LinearModel):
         data: Moments | GLMRows,
         around: Callable[[Array], Loss] | None = None,
     ) -> None:
-        """Write the fitted attributes, given the data of the fit.
+        """Write the fitted attributes, given the data of the fit, exact `around` the parameters.
 
-        If these are the moments of a quadratic model, one of many, each `around` some parameters,
-        they are exact only there. The mode is certified, and kept where a bound is to hold;
-        otherwise the means of the posterior are.
+        The mode is certified, and kept where a bound holds; otherwise means of the posterior are.
         """
         self._store_evidence(scaling, fit)
         posterior, metrics = fit.posterior, [Metric.of(each) for each in fit.level_covariances]
@@ -293,8 +259,8 @@ class CrossBayesianModel(Inference, LinearModel):
             precision=1.0 / fit.center_variances,
             factors=None,
         )
-        epsilons = self.epsilon_[::-1]
-        return bounded_levels(marginal, epsilons, rows, tol=_LEVELS_AIM, max_iter=self.max_iter)
+        how: Any = {"tol": _LEVELS_AIM, "max_iter": self.max_iter}
+        return bounded_levels(marginal, self.epsilon_[::-1], rows, **how)
 
     def _store_units(
         self, scaling: Scaling, metrics: list[Metric], means: list[Array], center: Array
@@ -305,13 +271,9 @@ class CrossBayesianModel(Inference, LinearModel):
         ends = np.cumsum([len(each) for each in units])[:-1]
         self.coef_, *of_groups = np.split(self.coef_, ends)
         self.intercept_, *levels = np.split(self.intercept_, ends)
-        parents = self._hierarchy().parents
-        distances = [
-            metric.distances(each - above[parent])
-            for metric, each, above, parent in zip(
-                metrics, means, [*means[1:], center[None]], parents, strict=True
-            )
-        ]
+        above = [*means[1:], center[None]]
+        by_level = zip(metrics, means, above, self._hierarchy().parents, strict=True)
+        distances = [metric.distances(x - up[parent]) for metric, x, up, parent in by_level]
         self.distances_ = distances[0]
         if self.groups_:
             self.group_coef_, self.group_intercept_ = of_groups, levels
@@ -330,16 +292,16 @@ class CrossBayesianModel(Inference, LinearModel):
         self.noise_sd_ = float(np.sqrt(fit.noise_variance))
         by_column = fit.center_variances[:: self._family().n_scores]
         self.center_sd_ = np.sqrt(by_column[: len(scaling.mean)])
-        law = fit.variance_law
-        by_level = np.reshape([law.estimates, law.offsets, law.df], (3, len(self.level_names_), -1))
+        law, n_levels = fit.variance_law, len(self.level_names_)
+        by_level = np.reshape([law.estimates, law.offsets, law.df], (3, n_levels, -1))
         self.task_variance_law_ = by_level[:, ::-1].reshape(3, -1)
         self.status_, self.n_iter_ = fit.status.value, fit.n_iter
         self._statistics: Statistics | None = None
 
     def _store_deviations(self) -> None:
         self.coef_sd_, _ = self._deviations(self.task_covariances_)
-        of_center = self._with_thresholds(self.center_covariance_, [-1], np.ones(1))
-        self.center_coef_sd_ = self._deviations(of_center[np.newaxis])[0][0]
+        of_center = self._with_thresholds(self.center_covariance_)[np.newaxis]
+        self.center_coef_sd_ = self._deviations(of_center)[0][0]
 
     def _predictor(self, X: Any, tasks: Any) -> tuple[Predictor, Array, NDArray[np.int64]]:
         """Return the predictor, and checked features and task numbers of rows."""

@@ -1,7 +1,5 @@
 """Base of the Bayesian regressions: fits from sums, updates, predictions, intervals."""
 
-from __future__ import annotations
-
 from copy import copy
 from dataclasses import replace
 from typing import Any, Self
@@ -13,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from crosslearning.convex.evidence.gaussian import evidence_fit
 from crosslearning.convex.evidence.marginal import symmetric_root, task_covariances
-from crosslearning.convex.families import Gaussian, OneScore, Quantile, Student
+from crosslearning.convex.families import Gaussian, Quantile, Student
 from crosslearning.convex.predict import conformal_quantile, linear_scores, summary
 from crosslearning.convex.sums.rows import quadratic_forms
 from crosslearning.convex.sums.statistics import Statistics
@@ -24,7 +22,6 @@ from crosslearning.tasks.estimators import codes_to_fit, codes_to_predict, separ
 from crosslearning.tasks.labels import TaskIndex, check_tasks, has_levels, paths_like
 from crosslearning.tether import Array, Indices
 
-_METHODS = ("evidence", "conformal")
 _LEAST_REST = 1e-6  # of what is left of a row's own variance without it
 _LEAST_NOISE = 1e-3  # unit of targets of which a quantile is fitted, in their standard deviations
 FARTHEST = 1.25  # times the largest target: no mean under a logarithmic link is believed beyond
@@ -46,17 +43,13 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         Parameters
         ----------
         X, y, tasks
-            As in :meth:`CrossRidge.fit`; `tasks` may have several columns, outermost first, for
-            groups within groups.
-        sample_weight : array of shape (n_rows,), optional
-            Precision of each target: the noise variance is ``noise_sd_**2 / weight``.
-        sample_offset : array of shape (n_rows,), optional
-            Added to the linear predictor, such as the logarithm of an exposure or the prediction
-            of another model.
+            As in :meth:`CrossRidge.fit`.
+        sample_weight, sample_offset : array of shape (n_rows,), optional
+            Precision of each target: the noise variance is ``noise_sd_**2 / weight``; and what is
+            added to the linear predictor, such as a log exposure or another model's prediction.
         """
         self._validate_params()
-        rows = self._check_rows(X, y, tasks, sample_weight)
-        self._fit(rows, checked_offset(sample_offset, len(rows.y)))
+        self._fit(self._check_rows(X, y, tasks, sample_weight), sample_offset)
         return self
 
     def fit_statistics(
@@ -64,15 +57,13 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
     ) -> Self:
         """Fit from sums instead of rows; the models are the same.
 
-        Of groups within groups, `tasks` has a row for each task of the sums, in the order of
-        ``statistics.labels``, and a column for each level, outermost first. With `learn_from`,
-        variances of tasks that are not in groups are learned from at most that many evenly spaced
-        tasks.
+        Of groups within groups, `tasks` has a row for each of ``statistics.labels``, and a column
+        for each level, outermost first. With `learn_from`, variances of tasks that are not in
+        groups are learned from at most that many evenly spaced tasks.
         """
         if type(self._family()) is not Gaussian:
             raise ValueError(
-                f"Fitting from sums needs family='gaussian'; got {self.family!r}. Fit from rows "
-                "instead."
+                f"Fitting from sums needs family='gaussian'; got {self.family!r}. Fit from rows."
             )
         self._check_statistics(statistics)
         if tasks is not None:
@@ -90,10 +81,9 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
     ) -> Self:
         """Add rows, of tasks of the fit or of new ones; the model is that of a fit to all rows.
 
-        A model of Gaussian targets keeps the sums of its rows, to which those of the new rows are
-        added; the rows themselves are not needed. Parameters are those of :meth:`fit`; `tasks` of
-        several columns are those of the fit, matched by name. If an update fails, the model stays
-        as it was. Intervals with ``method="conformal"`` need another fit.
+        The sums of the rows, which a model of Gaussian targets keeps, are enough. Parameters are
+        those of :meth:`fit`; several columns of `tasks` are matched by name. If an update fails,
+        the model stays as it was. Intervals with ``method="conformal"`` need another fit.
         """
         check_is_fitted(self)
         self._validate_params()
@@ -115,7 +105,7 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         updated.tasks_ = distinct
         if self.groups_:
             updated._store_groups(self.level_names_, distinct.tolist())
-        updated._count(total)
+        updated._count(total.task_weights, total.counts)
         updated._fit_sums(total)
         self.__dict__ = updated.__dict__  # all at once, as nothing has failed
         return self
@@ -132,11 +122,8 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
 
         Parameters
         ----------
-        X, tasks
-            As in :meth:`CrossRidge.predict`. Of groups within groups, `tasks` are the columns of
-            `fit`, matched by name, or a tuple of labels per row.
-        sample_offset : array of shape (n_rows,), optional
-            Added to the linear predictor.
+        X, tasks, sample_offset
+            As in :meth:`CrossRidge.predict` and :meth:`fit`.
         return_std : bool, default=False
             Whether to return the standard deviation of the targets too. It includes the noise, the
             uncertainty of the parameters and, for new tasks, the differences between tasks.
@@ -163,14 +150,13 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         coverage : float, default=0.9
             Probability that a target lies in its interval.
         method : {"evidence", "conformal"}, default="evidence"
-            Trust the model; or rescale its standard deviations by the errors of leave-one-out
-            predictions, so that coverage holds on average over the rows of known tasks even if the
-            model is wrong.
+            Trust the model; or rescale its standard deviations by leave-one-out errors, so that
+            coverage holds on average over rows of known tasks even if the model is wrong.
         """
         if not 0.0 < coverage < 1.0:
             raise ValueError(f"`coverage` must lie between 0 and 1; got {coverage}.")
-        if method not in _METHODS:
-            raise ValueError(f"`method` must be one of {_METHODS}; got {method!r}.")
+        if method not in ("evidence", "conformal"):
+            raise ValueError(f"`method` must be 'evidence' or 'conformal'; got {method!r}.")
         family = self._family()
         if isinstance(family, Quantile):
             raise ValueError(
@@ -193,12 +179,12 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         lower, upper = family.possible_ends(mean - reach, mean + reach)
         return lower, upper
 
-    def _learn_target(self, y: NDArray[Any], weights: Array) -> None:  # noqa: ARG002
+    def _learn_target(self, source: Any, y: NDArray[Any], weights: Array) -> None:  # noqa: ARG002
         self.target_mean_, self.target_scale_ = 0.0, 1.0  # until more is known
         self.calibration_, self.largest_mean_ = np.empty(0), np.inf
 
-    def _fit(self, rows: TaskTable, offset: Array | None = None) -> None:
-        family, offset = self._family(), checked_offset(offset, len(rows.y))
+    def _fit(self, rows: TaskTable, sample_offset: Any = None) -> None:
+        family, offset = self._family(), checked_offset(sample_offset, len(rows.y))
         family.check(rows.y)
         if type(family) is Gaussian:
             self._fit_sums(replace(rows, y=rows.y - offset).sums)
@@ -224,6 +210,7 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         how: Any = {"weights": rows.weights, "method": "inverted_cdf"}
         robust = clone(self).set_params(family="student", epsilon=np.inf)
         robust.tasks_, robust.target_mean_ = self.tasks_, 0.0
+        robust.n_features_in_ = self.n_features_in_
         robust._fit(rows)
         self.target_scale_ = max(robust.noise_sd_, _LEAST_NOISE * float(np.std(rows.y)))
         if self.fit_intercept:
@@ -233,14 +220,12 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         rows = replace(rows, y=(rows.y - self.target_mean_) / self.target_scale_)
         self._fit_likelihood(rows, None)
         if self.fit_intercept:
-            columns = self._scaling().columns(rows.X, intercept=True)
             score = self._encoded(linear_scores(vars(self), rows.X, rows.tasks)[:, 0])
-            variance = quadratic_forms(columns, rows.tasks, self.task_covariances_)
-            without, _ = _left_out_scores(family, rows.y, score, variance, rows.weights)
-            shift = float(np.quantile(rows.y - without, family.quantile, **how))
-            self.target_mean_ += self.target_scale_ * shift
-            self.intercept_ += self.target_scale_ * shift
-            self.center_intercept_ += self.target_scale_ * shift
+            without, _ = self._left_out_scores(rows, score, rows.weights)
+            shift = self.target_scale_ * np.quantile(rows.y - without, family.quantile, **how)
+            self.target_mean_ += float(shift)
+            self.intercept_ += shift
+            self.center_intercept_ += float(shift)
 
     def _fit_task(self, rows: TaskTable, sample_offset: Any = None) -> None:
         offset = checked_offset(sample_offset, len(rows.y)) / self.target_scale_
@@ -253,25 +238,24 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         moments = statistics.moments(scaling, intercept=self.fit_intercept)
         self.target_mean_, self.target_scale_ = moments.target_mean, 1.0
         self.calibration_, self.largest_mean_ = np.empty(0), np.inf
-        options = self._evidence_options(statistics.n_features)
-        fit = evidence_fit(moments, groups=self._groups(), learn_from=learn_from, **options)
+        options = {**self._evidence_options(), "learn_from": learn_from}
+        fit = evidence_fit(moments, groups=self._groups(), **options)
         self._store(scaling, fit, moments)
         self._statistics = statistics.relabelled(np.arange(statistics.n_tasks))
         self._gains = self._gains if self.groups_ else None
 
     def _codes_to_add(self, tasks: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Return the distinct labels of new rows, and the position of each row's."""
-        fitted = self.tasks_.tolist()
         if tasks is None:
             return self.tasks_, codes_to_predict(self.tasks_, None, n_rows)
         if self.groups_:
-            return codes_to_fit(paths_like(tasks, n_rows, self.level_names_, fitted), n_rows)
+            return codes_to_fit(paths_like(tasks, n_rows, self.level_names_, self.tasks_), n_rows)
         if has_levels(tasks):
             raise ValueError(
                 f"`tasks` must be one column, as in the fit; got {tasks.shape[1]} columns. Fit all "
                 "rows together to add levels."
             )
-        TaskIndex(tuple(fitted)).encode(check_tasks(tasks, n_rows), strict=True)
+        TaskIndex(tuple(self.tasks_)).encode(check_tasks(tasks, n_rows), strict=True)
         return codes_to_fit(tasks, n_rows)
 
     def _kept_statistics(self) -> Statistics:
@@ -302,25 +286,21 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         """Studentised leave-one-row-out errors, at the variances of the fit."""
         used = np.flatnonzero(rows.weights > 0)
         rows, offset, family = rows.take(used), offset[used], self._family()
-        columns = self._scaling().columns(rows.X, intercept=self.fit_intercept)
         score = linear_scores(vars(self), rows.X, rows.tasks)[:, 0] + offset
-        variance = quadratic_forms(columns, rows.tasks, self.task_covariances_)
         dispersion, counts = np.ones(len(score)), rows.weights
         if family.has_dispersion:
             dispersion = self.noise_sd_**2 / rows.weights
             counts = 1.0 / dispersion
+        mean, variance = family.predictive(*self._left_out_scores(rows, score, counts), dispersion)
+        return summary(np.abs(rows.y - mean) / np.sqrt(variance))
+
+    def _left_out_scores(self, rows: TaskTable, score: Array, counts: Array) -> tuple[Any, Any]:
+        """Return means and variances of the scores of rows, each without that row itself."""
+        family = self._family()
+        columns = self._scaling().columns(rows.X, intercept=self.fit_intercept)
+        variance = quadratic_forms(columns, rows.tasks, self.task_covariances_)
         if isinstance(family, Student):
-            counts = family.precisions(((rows.y - score) ** 2 + variance) / dispersion) * counts
-        left_out = _left_out_scores(family, rows.y, score, variance, counts)
-        mean, variance = family.predictive(*left_out, dispersion)
-        errors = np.abs(rows.y - mean) / np.sqrt(variance)
-        return summary(errors)
-
-
-def _left_out_scores(
-    family: OneScore, y: Array, score: Array, variance: Array, counts: Array
-) -> tuple[Array, Array]:
-    """Return means and variances of the scores of rows, each without that row itself."""
-    slope, curvature, _ = family.derivatives(y, score)
-    rest = np.maximum(1.0 - counts * curvature * variance, _LEAST_REST)
-    return score - counts * slope * variance / rest, variance / rest
+            counts = family.precisions(((rows.y - score) ** 2 + variance) * counts) * counts
+        slope, curvature, _ = family.derivatives(rows.y, score)
+        rest = np.maximum(1.0 - counts * curvature * variance, _LEAST_REST)
+        return score - counts * slope * variance / rest, variance / rest

@@ -1,7 +1,5 @@
 """Cross-validated linear models: scores of candidates by fold and task, and the search."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -9,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import chain
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -31,6 +29,7 @@ from crosslearning.tasks.folds import splits_of
 from crosslearning.tether import Array, Indices
 
 Pair = tuple[Array, Array]
+Values = Callable[[str, Any], Sequence[float]]  # of an axis, to try at a candidate
 
 _ALPHAS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # default ridge strengths, in curvatures of all the data
 _WEAK = 2  # of these leave small tasks nearly free, and scores lose digits
@@ -42,12 +41,7 @@ _ROUNDS, _LAST_ROUNDS = 2, 10  # of refinement, and of searches along whole axes
 _FEW = 3  # every third value is enough for a first look
 _STRENGTHS = (1e-3, 1e3)  # of springs, in curvatures of a typical task
 _TENSIONS = 1e-3  # smallest tension, as a share of one that makes all tasks the centre
-_AXES: dict[str, tuple[str, ...]] = {
-    "ball": ("epsilon",),
-    "spring": ("stiffness",),
-    "tension": ("tension",),
-    "bounded spring": ("stiffness", "epsilon"),
-}
+_AXES = {"ball": "epsilon", "spring": "stiffness", "tension": "tension"}
 
 
 class Candidate(NamedTuple):
@@ -68,10 +62,10 @@ class Fold:
     n_scores: int  # of a row
     root: Array | None  # of the metric
     scorer: Callable[..., Pair]
-    _ridged: dict[float, ConvexProblem] = field(default_factory=dict)
+    ridged: dict[float, ConvexProblem] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, estimator: Any, train: Data, test: Data) -> Fold:
+    def of(cls, estimator: Any, train: Data, test: Data) -> Self:
         """Build a fold from training and held-out data; the metric is learned from the former."""
         scaling = estimator._scaling_of(train)
         # The centre, which is the last model, predicts tasks without training rows.
@@ -84,15 +78,18 @@ class Fold:
             scorer=estimator._fold_scorer(test, models),
         )
 
-    def scored(self, candidates: Sequence[Candidate]) -> tuple[Fold, list[Array], int]:
+    def scored(self, candidates: Sequence[Candidate]) -> tuple[Self, list[Array], int]:
         """Fit and score candidates: fold, scores and weights by task, number not converged."""
         results = {}
         # Warm starts save most if bounds start from separate models, tensions from pooled ones.
         bounds = not any(c.stiffness or c.tension for c in candidates)
         last, n_unconverged = None, 0
         for candidate in reversed(candidates) if bounds else candidates:
-            problem = self._problem(candidate.alpha)
-            last = problem.fit(problem.coupling(*candidate[1:]), last)
+            alpha, *tether = candidate
+            if alpha not in self.ridged:
+                self.ridged[alpha] = self.problem.with_ridge(alpha).in_variables(self.root)
+            problem = self.ridged[alpha]
+            last = problem.fit(problem.coupling(*tether), last)
             everyone = np.vstack([last.thetas, last.center])
             if self.root is not None:
                 everyone = everyone @ self.root.T
@@ -100,11 +97,6 @@ class Fold:
             results[candidate] = np.stack(self.scorer(*models))
             n_unconverged += not last.kkt_residual <= _CONVERGED
         return self, [results[candidate] for candidate in candidates], n_unconverged
-
-    def _problem(self, alpha: float) -> ConvexProblem:
-        if alpha not in self._ridged:
-            self._ridged[alpha] = self.problem.with_ridge(alpha).in_variables(self.root)
-        return self._ridged[alpha]
 
 
 @dataclass(eq=False)
@@ -115,7 +107,7 @@ class Search:
     problem: Callable[[float], ConvexProblem]  # on all rows; determines the ends of the axes
     alphas: Sequence[float]
     epsilons: Sequence[float] | None  # in place of the grid from the data
-    estimator: CrossLinearModelCV
+    estimator: Any
     scored: dict[Candidate, Array] = field(default_factory=dict)
     n_unconverged: int = 0
 
@@ -134,12 +126,12 @@ class Search:
 
     def best(self, tether: str) -> tuple[Candidate, str]:
         """Best candidate of a family of tethers, or of all families, and its family."""
-        families = ("ball", "spring", "tension") if tether == "auto" else (tether,)
-        leaders = {name: self._climbed(name) for name in families}
+        families = list(_AXES) if tether == "auto" else [tether]
+        leaders = {name: self._climbed(_AXES[name]) for name in families}
         if tether == "auto":
             # Bound and spring: the better of the two, with the other added.
             leader = max((leaders["ball"], leaders["spring"]), key=self.score)
-            leaders["bounded spring"] = self._climb(leader, _AXES["bounded spring"])
+            leaders["bounded spring"] = self._climb(leader, "stiffness", "epsilon")
         family = max(leaders, key=lambda name: self.score(leaders[name]))
         return leaders[family], family
 
@@ -152,37 +144,28 @@ class Search:
         scores = self.scores([candidate._replace(epsilon=v) for v in values])
         return np.array(values), scores.by_split
 
-    def _climbed(self, family: str) -> Candidate:
+    def _climbed(self, axis: str) -> Candidate:
         """Search a coarse grid, with both ends of the axis for every ridge strength; then climb."""
-        (axis,) = _AXES[family]
         coarse = {*self.alphas[::2], self.alphas[-1]}
         candidates = []
         for start in map(Candidate, self.alphas):
             values = self._some(axis, start)
             tried = values if start.alpha in coarse else [values[0], values[-1]]
             candidates += [start._replace(**{axis: value}) for value in tried]
-        return self._climb(self._best(candidates), (axis,))
+        return self._climb(self._best(candidates), axis)
 
-    def _climb(self, candidate: Candidate, knobs: Sequence[str]) -> Candidate:
+    def _climb(self, candidate: Candidate, *knobs: str) -> Candidate:
         """Search each axis, refine around the best, and search the axes of the public path."""
         axes, grids = ("alpha", *knobs), {}
         for axis in axes:
             grids[axis] = self._some(axis, candidate)
             candidate = self._best_of(axis, candidate, grids[axis])
-
-        def around(axis: str, at: Candidate) -> list[float]:
-            return self._around(axis, getattr(at, axis), grids[axis])
-
-        candidate = self._cycled(candidate, axes, around, _ROUNDS)
+        candidate = self._cycled(candidate, axes, partial(self._around, grids), _ROUNDS)
         searched = [axis for axis in axes if self._is_fixed(axis) or axis == "epsilon"]
         return self._cycled(candidate, searched, self._values, _LAST_ROUNDS)
 
     def _cycled(
-        self,
-        candidate: Candidate,
-        axes: Sequence[str],
-        values: Callable[[str, Candidate], Sequence[float]],
-        max_rounds: int,
+        self, candidate: Candidate, axes: Sequence[str], values: Values, max_rounds: int
     ) -> Candidate:
         """Improve a candidate along one axis after the other until none helps."""
         for _ in range(max_rounds):
@@ -207,10 +190,11 @@ class Search:
         values = self._values(axis, candidate)
         return values if self._is_fixed(axis) else [*values[:-1:_FEW], values[-1]]
 
-    def _around(self, axis: str, value: float, values: Sequence[float]) -> list[float]:
+    def _around(self, grids: dict[str, list[float]], axis: str, at: Candidate) -> list[float]:
         """Neighbours of a value, and what is half way to them unless the user gave the values."""
-        below = max((v for v in values if v < value), default=value)
-        above = min((v for v in values if v > value), default=value)
+        value = getattr(at, axis)
+        below = max((v for v in grids[axis] if v < value), default=value)
+        above = min((v for v in grids[axis] if v > value), default=value)
         middle = () if self._is_fixed(axis) else (math.sqrt(value * v) for v in (below, above))
         return [below, above, *(v for v in middle if 0.0 < v < math.inf)]
 
@@ -242,9 +226,8 @@ def radii(end: float, n_epsilons: int, smallest: float) -> list[float]:
             "`n_epsilons` must be at least 2 and `smallest` between 0 and 1; got "
             f"{n_epsilons!r} and {smallest!r}."
         )
-    if end <= 0:
-        return [0.0, np.inf]
-    return [0.0, *np.geomspace(smallest * end, end, n_epsilons).tolist(), np.inf]
+    between = np.geomspace(smallest * end, end, n_epsilons).tolist() if end > 0 else []
+    return [0.0, *between, np.inf]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -284,7 +267,6 @@ class CrossLinearModelCV(CrossLinearModel):
         return partial(self._fold_scores, rows, models[rows.tasks])
 
     def _fold_scores(self, rows: TaskTable, at: Indices, coef: Array, intercept: Array) -> Pair:
-        """Score and weight of each task; `at` is the model that predicts each row."""
         scores = np.einsum("rp,rqp->rq", rows.X, coef[at]) + intercept[at]
         predicted, y = self._predicted(scores), self._decoded(rows.y)
         scorer = scorer_of(self, self.scoring, self._default_score)
@@ -371,4 +353,4 @@ def _checked(name: str, values: Any, largest: float = np.inf) -> list[float]:
     if wrong.size:
         finite = "" if largest == np.inf else " and finite"
         raise ValueError(f"`{name}` must be at least 0{finite}; got {wrong[0]}.")
-    return [float(number) for number in numbers]
+    return list(map(float, numbers))

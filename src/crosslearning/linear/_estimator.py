@@ -1,7 +1,5 @@
 """Base classes: rows with tasks, targets, and fitted linear models that can be saved."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Iterator
@@ -54,7 +52,7 @@ _JOINT = ("_gains", "_statistics")  # what contrasts and updates need, and predi
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class TaskEstimator(BaseEstimator):  # type: ignore[misc]
-    """An estimator whose rows belong to tasks; its subclasses encode targets and have `_fit`."""
+    """An estimator whose rows belong to tasks; subclasses encode targets and have `_fit`."""
 
     task_column: Any = None
     _checks: ClassVar[dict[str, Any]] = {}  # further ones of scikit-learn's validation
@@ -75,9 +73,8 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
         y : array of shape (n_rows,)
             Targets or classes.
         tasks : array of shape (n_rows,), optional
-            Task label of each row; any hashable values. All rows are one task if neither this nor
-            `task_column` is given. Bayesian estimators also take several columns, outermost first,
-            for groups within groups.
+            Task label of each row, any hashable. All rows are one task if neither this nor
+            `task_column` is given. Of groups within groups, columns, outermost first.
         sample_weight : array of shape (n_rows,), optional
             Weight of each row.
         """
@@ -85,29 +82,35 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
         self._fit(self._check_rows(X, y, tasks, sample_weight))
         return self
 
-    def _learn_target(self, y: NDArray[Any], weights: Array) -> None:
-        """Remember what is needed to encode targets."""
+    def _learn_target(self, source: Any, y: NDArray[Any], weights: Array) -> None:
+        """Remember what is needed to encode targets; `source` are those that `fit` got."""
+
+    def _forget(self) -> None:
+        """Remove the attributes of an earlier fit."""
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            del self.__dict__[name]
 
     def _check_rows(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> TaskTable:
+        self._forget()
         X, tasks = separate_labels(X, tasks, self.task_column)
         array, target, weights = self._checked(X, y, sample_weight)
-        labels, codes = self._task_codes(tasks, len(weights))
-        self._learn_target(target, weights)
-        self.tasks_ = labels
-        self.total_weight_ = float(weights.sum())
-        self.n_rows_fitted_ = int(np.count_nonzero(weights))
-        self.n_tasks_fitted_ = int(np.count_nonzero(np.bincount(codes, weights)))
-        return TaskTable(array, self._encoded(target), weights, codes, len(labels))
+        self.tasks_, codes = self._task_codes(tasks, len(weights))
+        self._learn_target(y, target, weights)
+        self._count(weights, np.bincount(codes, weights > 0))
+        return TaskTable(array, self._encoded(target), weights, codes, len(self.tasks_))
+
+    def _count(self, weights: Array, counts: NDArray[Any]) -> None:
+        self.total_weight_, self.n_rows_fitted_ = float(weights.sum()), int(counts.sum())
+        self.n_tasks_fitted_ = int(np.count_nonzero(counts))
 
     def _checked(
         self, X: Any, y: Any, sample_weight: Any, *, reset: bool = True
     ) -> tuple[Array, NDArray[Any], Array]:
         """Return features, targets and weights, 1 by default."""
-        regression = not is_classifier(self)
-        options = {"dtype": np.float64, "y_numeric": regression, "reset": reset, **self._checks}
+        numeric = not is_classifier(self)
+        options = {"dtype": np.float64, "y_numeric": numeric, "reset": reset, **self._checks}
         array, target = validate_data(self, X, y, **options)
-        if regression:
-            target = np.asarray(target, dtype=np.float64)
+        target = target.astype(np.float64) if numeric else target
         weights: Array = _check_sample_weight(
             sample_weight, array, dtype=np.float64, ensure_non_negative=True
         )
@@ -118,11 +121,9 @@ class TaskEstimator(BaseEstimator):  # type: ignore[misc]
         return array, target, weights
 
     def _task_codes(self, tasks: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Return the tasks of a fit, and the number of each row's."""
-        return codes_to_fit(tasks, n_rows, stacklevel=5)
+        return codes_to_fit(tasks, n_rows)
 
     def _new_codes(self, tasks: Any, n_rows: int) -> NDArray[np.int64]:
-        """Return the number of the task of each row to predict, -1 if unknown."""
         return codes_to_predict(self.tasks_, tasks, n_rows)
 
     def _check_new_rows(self, X: Any, tasks: Any) -> tuple[Array, NDArray[np.int64], Any]:
@@ -152,7 +153,12 @@ class RealTarget(TaskRegressor):
 class ClassTarget(TaskClassifier):
     """Classes: one score for the second of two, or one per class that sum to 0."""
 
-    def _learn_target(self, y: NDArray[Any], weights: Array) -> None:  # noqa: ARG002
+    def decision_function(self, X: ArrayLike, tasks: ArrayLike | str | None = None) -> Array:
+        """Log-odds of the second of two classes, or a score of each class; rows as in `predict`."""
+        scores = self._class_scores(X, tasks)
+        return np.asarray(scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores)
+
+    def _learn_target(self, source: Any, y: NDArray[Any], weights: Array) -> None:  # noqa: ARG002
         self._learn_classes(y)
 
     def _encoded(self, y: NDArray[Any]) -> Indices:
@@ -206,12 +212,10 @@ class LinearModel(TaskEstimator):
 
         Parameters
         ----------
-        X, y, sample_weight
-            Rows of the new task.
+        X, y, sample_weight, **options
+            Rows of the new task, and further arguments of `fit`, such as ``sample_offset``.
         task : hashable, default="new"
             Its label.
-        **options
-            Further arguments of `fit`, such as ``sample_offset``.
         """
         check_is_fitted(self)
         features, _ = separate_labels(X, None, self.task_column)
@@ -223,7 +227,7 @@ class LinearModel(TaskEstimator):
         new._fit_task(TaskTable(array, self._encoded(target), weights, codes, 1), **options)
         return new
 
-    def plot_tasks(self) -> Plot:
+    def plot_tasks(self) -> "Plot":
         """Draw the coefficients of every task around the centre; needs the extra ``app``."""
         from crosslearning.report import plots
 
@@ -258,15 +262,10 @@ class LinearModel(TaskEstimator):
         self._validate_params()
         if not statistics.n_rows:
             raise ValueError("A fit needs a row of positive weight; got statistics without any.")
-        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        self._forget()
         self.tasks_ = as_objects(statistics.labels.tolist())
         self.n_features_in_ = statistics.n_features
-        self._count(statistics)
-
-    def _count(self, statistics: Statistics) -> None:
-        self.total_weight_ = float(statistics.task_weights.sum())
-        self.n_rows_fitted_ = statistics.n_rows
-        self.n_tasks_fitted_ = int(np.count_nonzero(statistics.counts))
+        self._count(statistics.task_weights, statistics.counts)
 
     def _family(self) -> Any:
         return family_of(vars(self))
@@ -340,15 +339,12 @@ def checked_offset(offset: Any, n_rows: int) -> Array:
     """Return one number per row, 0 by default."""
     if offset is None:
         return np.zeros(n_rows)
-    checked: Array = check_array(
-        offset, ensure_2d=False, dtype=np.float64, input_name="sample_offset"
-    )
+    checked = check_array(offset, ensure_2d=False, dtype=np.float64, input_name="sample_offset")
     if checked.shape != (n_rows,):
         raise ValueError(
-            f"`sample_offset` must hold one number for each of the {n_rows} rows; got shape "
-            f"{checked.shape}."
+            f"`sample_offset` must hold one number per row, {n_rows}; got shape {checked.shape}."
         )
-    return checked
+    return np.asarray(checked)
 
 
 _libraries = cache(ThreadpoolController)

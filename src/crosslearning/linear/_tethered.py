@@ -1,7 +1,5 @@
 """Base of the linear models with a given or cross-validated tether."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from numbers import Real
@@ -52,9 +50,8 @@ class CrossLinearModel(LinearModel):
         weights, factor = data.task_weights, np.ones(data.n_tasks)
         share, used = weights / weights.sum(), weights > 0
         if self.task_weights == "equal":
-            share = np.where(used, 1.0 / np.count_nonzero(used), 0.0)
-            none = np.zeros_like(weights)
-            factor = weights.sum() * np.divide(share, weights, out=none, where=used)
+            share = used / np.count_nonzero(used)
+            factor = weights.sum() * np.divide(share, weights, out=0.0 * weights, where=used)
         loss: Loss
         if isinstance(data, Statistics):
             moments = data.moments(scaling, intercept=self.fit_intercept, target_mean=0.0)
@@ -85,11 +82,9 @@ class CrossLinearModel(LinearModel):
         problem = self._problem(data, scaling, self._knobs()[0])
         coupling = problem.coupling(*self._knobs()[1:])
         solution = problem.fit(coupling)
-        self._store(scaling, problem, coupling, solution)
         self.epsilon_ = self._named([tether.epsilon for tether in coupling.tethers])
-        self.__dict__.pop("epsilon_max_", None)  # of an earlier fit
         self._ends = partial(problem.ends, coupling, solution)
-        self._warn_unless_converged(self.tol)
+        self._store(scaling, problem, coupling, solution)
 
     def _learned(self, data: Data, scaling: Scaling) -> tuple[Array | None, float | None]:
         """Root of the metric, None for the standard one, and a ridge strength if one is learned."""
@@ -100,8 +95,7 @@ class CrossLinearModel(LinearModel):
             return None, None
         data = self._reduced(data)
         if isinstance(data, Statistics):
-            moments = data.moments(scaling, intercept=self.fit_intercept)
-            fit = evidence_fit(moments, tol=_ENOUGH)
+            fit = evidence_fit(data.moments(scaling, intercept=self.fit_intercept), tol=_ENOUGH)
         else:
             fit = laplace_fit(self._glm(data, scaling), tol=_ENOUGH)
         weight = data.task_weights.sum() / max(np.count_nonzero(data.counts), 1)
@@ -109,7 +103,7 @@ class CrossLinearModel(LinearModel):
         return root, float(fit.noise_variance / fit.center_variances[0])
 
     @cached_property
-    def epsilon_max_(self) -> float | dict[str, float]:
+    def epsilon_max_(self) -> PerBlock:
         """Radius beyond which the bound is inactive; computed on first access."""
         check_is_fitted(self)
         if "_ends" not in vars(self):
@@ -119,9 +113,8 @@ class CrossLinearModel(LinearModel):
             )
         ends: list[float] = self._ends()
         del self._ends  # and with it the data
-        if isinstance(self.epsilon_, dict):
-            return dict(zip(self.epsilon_, ends, strict=True))
-        return ends[0]
+        by_block = isinstance(self.epsilon_, dict)
+        return dict(zip(self.epsilon_, ends, strict=True)) if by_block else ends[0]
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
@@ -139,13 +132,11 @@ class CrossLinearModel(LinearModel):
             center = np.asarray(np.linalg.solve(self.metric_, center))
         coupling = problem.coupling(*self._knobs()[1:])
         self._store(scaling, problem, coupling, problem.fit_task(coupling, center))
-        self._warn_unless_converged(self.tol)
 
     def _named(self, values: list[Any]) -> Any:
         """One value, or one by name of block."""
-        if per_block(*self._knobs()):
-            return dict(zip(BLOCKS, values, strict=False))
-        return values[0]
+        by_block = per_block(*self._knobs())
+        return dict(zip(BLOCKS, values, strict=False)) if by_block else values[0]
 
     def _store(
         self,
@@ -163,24 +154,23 @@ class CrossLinearModel(LinearModel):
         self.forces_ = self._named(list(coupling.distances(solution.forces)))
         losses = problem.loss.value(solution.thetas).sum()
         self.objective_ = float(losses) + coupling.penalty(offsets)
-        self.kkt_residual_ = solution.kkt_residual
-        self.n_iter_ = max(solution.n_iter, 1)
+        self.kkt_residual_, self.n_iter_ = solution.kkt_residual, max(solution.n_iter, 1)
+        self._warn_unless_converged(self.tol)
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class CrossTethered(CrossLinearModel):
     """Base of the estimators with a given tether and ridge strength."""
 
-    epsilon: float | dict[str, float] = 1.0
-    alpha: float = field(default=1.0, kw_only=True)
-    stiffness: float | dict[str, float] = field(default=0.0, kw_only=True)
-    tension: float | dict[str, float] = field(default=0.0, kw_only=True)
+    epsilon: PerBlock = field(default=1.0, kw_only=False)
+    alpha: float = 1.0
+    stiffness: PerBlock = 0.0
+    tension: PerBlock = 0.0
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **CrossLinearModel._parameter_constraints,
-        "epsilon": "no_validation",  # Tether says what to use instead
-        "stiffness": "no_validation",
-        "tension": "no_validation",
+        # Tether says what to use instead.
+        **dict.fromkeys(("epsilon", "stiffness", "tension"), "no_validation"),
         "alpha": [Interval(Real, 0, None, closed="left")],
     }
 

@@ -1,7 +1,5 @@
 """Linear models for related tasks with a learned geometry."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -41,9 +39,8 @@ class CrossBayesianRidge(BayesianRegression):
     Parameters
     ----------
     epsilon : float or one for each level, default=inf
-        Largest distance to the centre, in standard deviations between tasks; 0 pools them. Of
-        groups within groups, to the parent: one number for all levels, or one each, outermost
-        first.
+        Largest distance to the centre (of groups within groups: to the parent), in standard
+        deviations between tasks; 0 pools them. Levels are in order, outermost first.
     covariance : {"auto", "block", "diagonal", "full", "levels", "pooled", "separate"}
         Structure of :math:`\Sigma`: one variance for the coefficients of each block and one for
         intercepts; one for each coefficient; or a full matrix, shrunk towards its diagonal. "auto",
@@ -51,41 +48,35 @@ class CrossBayesianRidge(BayesianRegression):
         three are baselines: tasks that differ only in their intercepts, one model for all, and
         separate models, which share only the size of their coefficients.
     blocks : array of shape (n_features,), optional
-        Label of the block of each feature, such as those of :class:`SplineFeatures`; one block by
-        default. Each has its own :math:`\tau`, and with ``covariance="block"`` its own variance
-        between tasks.
+        Block of each feature, such as those of :class:`SplineFeatures`; one by default. Each has
+        its own :math:`\tau` and, with ``covariance="block"``, its own variance between tasks.
+    tol, max_iter : float, default=1e-6, and int, default=500
+        Gain in log evidence below which the search for variances ends, and largest number of
+        evaluations of the evidence, and of Newton steps under a bound.
     fit_intercept, standardize, task_column
         As in :class:`CrossRidge`; `task_column` may be a list of columns, outermost first.
-    tol : float, default=1e-6
-        Gain in log evidence below which the search for variances ends.
-    max_iter : int, default=500
-        Largest number of evaluations of the evidence, and of Newton steps under a bound.
 
     Attributes
     ----------
-    coef_, coef_sd_, intercept_ : array of shape (n_tasks, n_features), twice, (n_tasks,)
-        Coefficients of each task, their posterior standard deviations, and intercepts.
-    center_coef_, center_coef_sd_, center_intercept_ : array of shape (n_features,), twice, float
-        The centre, which predicts new tasks, and its posterior standard deviations.
-    task_sd_, task_intercept_sd_ : array of shape (n_features,), float
-        Standard deviation between tasks of each coefficient, and of the prediction at the mean
-        features; 0 if all tasks are alike.
-    noise_sd_ : float
-        Standard deviation of the noise.
+    coef_, intercept_, center_coef_, center_intercept_, tasks_, feature_mean_, and all others
+        As in :class:`CrossRidge`.
+    coef_sd_, center_coef_sd_ : array of shape (n_tasks, n_features), (n_features,)
+        Posterior standard deviations of `coef_` and `center_coef_`.
+    task_sd_, task_intercept_sd_, noise_sd_ : array of shape (n_features,), float, float
+        Standard deviations: between tasks, of each coefficient and of the prediction at the mean
+        features, 0 if all tasks are alike; and of the noise.
     distances_, forces_ : array of shape (n_tasks,)
         Distance of each task to the centre, in standard deviations between tasks, and rate at which
         its log-likelihood would rise if its bound were relaxed.
     epsilon_, epsilon_max_ : float
         The bound, and the smallest bound that has no effect.
-    log_evidence_, structure_ : float, str
-        Log evidence, and the chosen structure of the covariance.
     covariance_, center_sd_ : array of shape (n_parameters, n_parameters), (n_features,)
         :math:`\Sigma`, the intercept last, and :math:`\tau`, for standardised features.
     center_covariance_, task_covariances_ : array of shape (..., n_parameters, n_parameters)
         Posterior covariances of centre and tasks, for standardised features, without the bound.
     task_variance_law_ : array of shape (3, n_parameters)
-        How well the diagonal of `covariance_` is determined: estimates, offsets and degrees of
-        freedom, from which :meth:`summary` has its intervals.
+        Estimates, offsets and degrees of freedom of the diagonal of `covariance_`, from which
+        :meth:`summary` has its intervals.
     groups_, level_names_ : list of array, list of str
         Of groups within groups: labels of the groups of each level but the innermost, outermost
         first, and names of all levels. Labels of tasks and groups are tuples.
@@ -94,11 +85,9 @@ class CrossBayesianRidge(BayesianRegression):
         of the parameters of such tasks; and distances of groups to their parents.
     calibration_ : array
         Studentised errors of left-out rows, for conformal intervals; empty after a fit from sums.
-    kkt_residual_, n_iter_, status_ : float, int, str
-        Relative residual of the optimality conditions, evaluations of the evidence, and how the
-        search for the variances ended.
-    tasks_, n_features_in_, feature_mean_, feature_scale_, target_mean_, and all others
-        As in :class:`CrossRidge`.
+    log_evidence_, structure_, kkt_residual_, n_iter_, status_ : float, str, float, int, str
+        Log evidence; chosen structure of the covariance; relative residual of the optimality
+        conditions; evaluations of the evidence; and how the search for the variances ended.
 
     Notes
     -----
@@ -127,12 +116,11 @@ class CrossBayesianRidge(BayesianRegression):
 class CrossBayesianGLM(BayesianRegression):
     """Generalised linear models for related tasks that learn how much the tasks differ.
 
-    Like :class:`CrossBayesianRidge`, for other targets, by Laplace's approximation of the
-    evidence (a variational one for ``family="student"``). Predictions are means over the
-    posterior. Coefficients are those of the posterior mode; for ``family="poisson"`` without a
-    bound, means of the Gaussian nearest to the posterior, so that predicted counts nearly add up to
-    the observed ones. A finite `epsilon`, however large, gives the mode, whose largest distance
-    `epsilon_max_` is.
+    Like :class:`CrossBayesianRidge`, for other targets, by Laplace's approximation of the evidence
+    (a variational one for ``family="student"``). Predictions are means over the posterior.
+    Coefficients are those of its mode, whose largest distance `epsilon_max_` is; for
+    ``family="poisson"`` with ``epsilon=inf``, means of the Gaussian nearest to the posterior, so
+    that predicted counts nearly add up to the observed ones.
 
     Parameters
     ----------
@@ -140,33 +128,24 @@ class CrossBayesianGLM(BayesianRegression):
         Distribution of the targets: real, the default; real with outliers; counts, possibly
         overdispersed (quasi-likelihood); counts whose variance grows with the square of the mean;
         positive, with a standard deviation proportional to the mean; and nonnegative with many
-        zeros. These four have a logarithmic link. "quantile" predicts a quantile of real targets
-        (see Notes).
-    df : float, default=4.0
-        Degrees of freedom of ``family="student"``.
-    power : float, default=1.5
-        Power of the mean in the variance of ``family="tweedie"``; between 1 and 2.
-    quantile : float, default=0.5
-        Level of ``family="quantile"``, between 0 and 1.
+        zeros. These four have a logarithmic link. "quantile" predicts a quantile of real targets.
+    df, power, quantile : float, default=4.0, 1.5 and 0.5
+        Degrees of freedom of ``family="student"``; power of the mean, between 1 and 2, in the
+        variance of ``family="tweedie"``; level of ``family="quantile"``, between 0 and 1.
     epsilon, covariance, blocks, tol, max_iter, and all others
         As in :class:`CrossBayesianRidge`.
 
     Attributes
     ----------
-    coef_, intercept_, coef_sd_, center_coef_, center_intercept_, task_sd_, task_intercept_sd_
+    noise_sd_, overdispersion_ : float
+        Square root of the family's dispersion, 1 for "quantile"; and, for "negative-binomial", what
+        evidence finds the variance of a count to be: mean + overdispersion · mean².
+    target_scale_, largest_mean_ : float
+        Noise of a robust fit, the unit of `covariance_`, for "quantile", otherwise 1; and upper
+        limit of means under a logarithmic link, which extrapolates badly: 1.25 times the largest
+        target (per unit of exposure).
+    coef_, task_sd_, tasks_, distances_, epsilon_, log_evidence_, covariance_, and all others
         As in :class:`CrossBayesianRidge`, for the linear predictor.
-    noise_sd_ : float
-        Square root of the family's dispersion; 1 for "quantile".
-    overdispersion_ : float
-        Of ``family="negative-binomial"``, learned by evidence: the variance of a count is
-        mean + overdispersion · mean².
-    target_scale_ : float
-        Noise of a robust fit, the unit of `covariance_`, for ``family="quantile"``; otherwise 1.
-    largest_mean_ : float
-        Upper limit of means under a logarithmic link, 1.25 times the largest target (per unit of
-        exposure), since an exponential extrapolates badly.
-    tasks_, distances_, forces_, epsilon_, log_evidence_, covariance_, and all others
-        As in :class:`CrossBayesianRidge`.
 
     Notes
     -----
@@ -211,10 +190,9 @@ class CrossBayesianGLM(BayesianRegression):
         *,
         learn_from: int | None = None,
     ) -> Self:
-        """Fit a Poisson or Tweedie family from 10 to 20 passes over rows.
+        """Fit a Poisson or Tweedie family, whose largest target is given, from passes over rows.
 
-        `largest` is the largest target; the others are as in
-        :meth:`CrossBayesianLogisticRegression.fit_passes`.
+        Other parameters are those of :meth:`CrossBayesianLogisticRegression.fit_passes`.
         """
         if not REGISTRY[self.family].by_passes:
             able = " or ".join(repr(name) for name in FAMILIES if REGISTRY[name].by_passes)
@@ -242,9 +220,9 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
 
     Like :class:`CrossBayesianRidge`, for two or more classes, by Laplace's approximation of the
     evidence. Probabilities are averaged over the Gaussian that is nearest to the posterior, and
-    coefficients are its means, so that probabilities nearly add up to the number of cases. A task
-    may lack some of the classes. With a finite `epsilon`, however large, coefficients are those of
-    the posterior mode, whose largest distance `epsilon_max_` is.
+    coefficients are its means, so that probabilities nearly add up to the number of cases; with a
+    finite `epsilon`, those of the posterior mode, whose largest distance `epsilon_max_` is. A task
+    may lack some of the classes.
 
     Parameters
     ----------
@@ -257,18 +235,14 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        The classes, in order.
-    thresholds_ : array of shape (n_classes - 1,)
-        Of three or more ordered classes: the log-odds of at most a class are its threshold minus
-        the linear predictor.
+    classes_, thresholds_ : array of shape (n_classes,), (n_classes - 1,)
+        The classes, in order. Of three or more grades, the log-odds of at most a grade are its
+        threshold minus the linear predictor.
     threshold_covariance_, threshold_slopes_ : array
-        Of these, the covariance of all thresholds but the first, which the intercept moves, and the
-        derivatives of the parameters of each task and, last, the centre by them.
+        Covariance of all thresholds but the first, which the intercept moves, and derivatives of
+        the parameters of each task and, last, the centre by them.
     coef_, intercept_, center_coef_, center_intercept_
-        As in :class:`CrossLogisticRegression`.
-    coef_sd_, center_coef_sd_, task_sd_, task_intercept_sd_
-        Of the same shapes as `coef_`, `center_coef_` twice, and `center_intercept_`.
+        As in :class:`CrossLogisticRegression`; standard deviations have the same shapes.
     tasks_, distances_, forces_, epsilon_, log_evidence_, covariance_, and all others
         As in :class:`CrossBayesianRidge`.
 
@@ -290,15 +264,11 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
         "ordered": ["boolean"],
     }
 
-    def _check_rows(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> TaskTable:
-        if self.ordered and y is not None:
-            self.classes_ = grades_of(y)  # the validated target is an array, without categories
-            self._refuse_one_class()
-        return super()._check_rows(X, y, tasks, sample_weight)
-
-    def _learn_target(self, y: NDArray[Any], weights: Array) -> None:
+    def _learn_target(self, source: Any, y: NDArray[Any], weights: Array) -> None:
         if not self.ordered:
-            super()._learn_target(y, weights)
+            return super()._learn_target(source, y, weights)
+        self.classes_ = grades_of(source)  # the checked target is an array, without categories
+        return self._refuse_one_class()
 
     def _measure(self) -> Callable[..., float]:
         """Accuracy; scikit-learn's refuses grades such as 0.5."""
@@ -321,15 +291,11 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
         passed : callable
             Takes a ``Pass`` and returns the sum, over all parts of the rows, of its
             ``sums(X, y, tasks)``, where tasks are positions in ``statistics.labels``.
-        classes : array of shape (n_classes,)
-            The classes, sorted.
-        learn_from : int, optional
-            Learn variances from at most that many evenly spaced tasks.
+        classes, learn_from : array of shape (n_classes,), and int, optional
+            The classes, sorted; and from how many evenly spaced tasks to learn variances, at most.
         """
         if self.ordered:
-            raise ValueError(
-                "Fitting by passes needs ordered=False. Fit ordered classes from rows."
-            )
+            raise ValueError("Fitting by passes needs ordered=False. Fit grades from rows.")
         self._check_statistics(statistics)
         self.classes_ = np.asarray(classes)
         if not np.array_equal(self.classes_, np.unique(self.classes_)):
@@ -338,14 +304,6 @@ class CrossBayesianLogisticRegression(ClassTarget, CrossBayesianModel):
             )
         self._fit_passes(statistics, passed, learn_from)
         return self
-
-    def decision_function(self, X: ArrayLike, tasks: ArrayLike | str | None = None) -> Array:
-        """Return log-odds of the second of two classes, or log-probabilities of more classes.
-
-        Parameters are those of `predict`.
-        """
-        logs = self._class_scores(X, tasks)
-        return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
 
     def _class_scores(self, X: Any, tasks: Any) -> Array:
         """Logarithms of the predictive probabilities, finite where these are 0 to rounding."""

@@ -1,11 +1,9 @@
 """Logistic regression for related tasks, with a given or a cross-validated tether."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from crosslearning.convex.families import contrasts
@@ -17,16 +15,6 @@ from crosslearning.tether import Array, Indices
 
 
 class _LogisticTarget(ClassTarget):
-    """Predictions of a cross-learned logistic regression."""
-
-    def decision_function(self, X: ArrayLike, tasks: ArrayLike | str | None = None) -> Array:
-        """Return scores of the second of two classes, or one per class, as in scikit-learn.
-
-        Parameters are those of `predict`.
-        """
-        scores: Array = self._scores(X, tasks)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
     def _class_scores(self, X: Any, tasks: Any) -> Array:
         scores: Array = self._scores(X, tasks)
         return scores if scores.shape[1] > 1 else np.hstack([np.zeros_like(scores), scores])
@@ -52,9 +40,8 @@ class CrossLogisticRegression(_LogisticTarget, CrossTethered):
     classes_ : array of shape (n_classes,)
         The classes.
     coef_, intercept_ : array of shape (n_tasks, n_scores, n_features), (n_tasks, n_scores)
-        Those of each task; ``n_scores`` is 1 for two classes, else the number of classes.
-    center_coef_, center_intercept_ : array of shape (n_scores, n_features), (n_scores,)
-        The centre.
+        Those of each task; ``n_scores`` is 1 for two classes, else the number of classes. The first
+        axis is missing from `center_coef_` and `center_intercept_`.
     tasks_, distances_, forces_, epsilon_, epsilon_max_, objective_, and all others
         As in :class:`CrossRidge`.
 
@@ -83,10 +70,8 @@ class CrossLogisticRegressionCV(_LogisticTarget, CrossLinearModelCV):
 
     Attributes
     ----------
-    alpha_, epsilon_, stiffness_, tension_, tether_, best_score_, score_path_, comparison_
-        As in :class:`CrossRidgeCV`.
-    classes_, coef_, intercept_, center_coef_, center_intercept_, and all others
-        As in :class:`CrossLogisticRegression`.
+    classes_, coef_, alpha_, epsilon_, comparison_, and all others
+        As in :class:`CrossLogisticRegression` and :class:`CrossRidgeCV`.
     """
 
     _default_score = "neg_log_loss"

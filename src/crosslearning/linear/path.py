@@ -1,7 +1,5 @@
 """Solutions for a sequence of radii, with warm starts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -28,10 +26,8 @@ class CrossPath:
     ----------
     epsilons, tasks
         Radii, and labels of the tasks.
-    coef, intercept, center_coef, center_intercept, objective, kkt_residual, n_iter : array
-        As in the estimators.
-    distances, forces : array of shape (n_epsilons, n_tasks), or (n_epsilons, n_blocks, n_tasks)
-        Distances to the centre and forces; the second shape is for radii by block.
+    coef, intercept, center_coef, center_intercept, distances, forces, objective, and all others
+        As in the estimators; distances and forces by block have their blocks on the second axis.
     """
 
     epsilons: list[PerBlock]
@@ -46,14 +42,11 @@ class CrossPath:
     n_iter: NDArray[np.int64]
     tasks: NDArray[Any]
 
-    def plot(self, coefficient: int | None = None) -> Plot:
+    def plot(self, coefficient: int | None = None) -> "Plot":
         """Draw a coefficient of every task against the radius; needs the extra ``app``.
 
-        Parameters
-        ----------
-        coefficient : int, optional
-            Its number, of several classes that among all coefficients of a task. By default the one
-            that differs most between separate models, relative to its size.
+        By default it is the one that differs most between separate models, relative to its size.
+        Coefficients of several classes are numbered together.
         """
         from crosslearning.report import plots
 
@@ -83,10 +76,8 @@ def cross_ridge_path(
     epsilons : sequence of float or of dict by block, optional
         Radii, ordered so that neighbours are similar. By default 0, a geometric progression up to
         the radius at which the tasks become independent, and infinity.
-    n_epsilons, smallest : int, default=20, and float, default=1e-3
-        Number of positive finite radii, and the smallest as a fraction of the largest.
-    **parameters
-        Parameters of :class:`CrossRidge` other than ``epsilon``, such as ``alpha``.
+    n_epsilons, smallest, **parameters
+        As in :class:`CrossRidgeCV` and, but for ``epsilon``, :class:`CrossRidge`.
 
     Examples
     --------
@@ -98,8 +89,8 @@ def cross_ridge_path(
     >>> bool((np.diff(path.objective) < 1e-6).all())
     True
     """
-    rows = X, y, tasks, sample_weight
-    return _path(CrossRidge(**parameters), rows, epsilons, n_epsilons, smallest)
+    model, rows = CrossRidge(**parameters), (X, y, tasks, sample_weight)
+    return _path(model, rows, epsilons, n_epsilons, smallest)
 
 
 def cross_logistic_path(
@@ -117,8 +108,8 @@ def cross_logistic_path(
 
     Parameters are those of :func:`cross_ridge_path` and :class:`CrossLogisticRegression`.
     """
-    rows = X, y, tasks, sample_weight
-    return _path(CrossLogisticRegression(**parameters), rows, epsilons, n_epsilons, smallest)
+    model, rows = CrossLogisticRegression(**parameters), (X, y, tasks, sample_weight)
+    return _path(model, rows, epsilons, n_epsilons, smallest)
 
 
 def _path(
@@ -144,11 +135,9 @@ def _path(
         coupling = problem.coupling(*model._knobs()[1:])
         solution = problem.fit(coupling, solution)
         model._store(scaling, problem, coupling, solution)
-        model._warn_unless_converged(model.tol)
         results.insert(0, vars(model).copy())
     arrays = {}
     for name in CrossPath.__annotations__.keys() - {"epsilons", "tasks"}:
         values = [result[f"{name}_"] for result in results]
-        by_block = [np.stack([*v.values()]) if isinstance(v, dict) else v for v in values]
-        arrays[name] = np.array(by_block)
+        arrays[name] = np.array([[*v.values()] if isinstance(v, dict) else v for v in values])
     return CrossPath(epsilons=list(epsilons), tasks=model.tasks_, **arrays)

@@ -1,12 +1,9 @@
 """Ridge regression for related tasks, with a given or a cross-validated tether."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.convex.sums.table import SquaredError
@@ -18,8 +15,6 @@ from crosslearning.tether import Array, Indices
 
 
 class _RidgeTarget(RealTarget):
-    """Targets and predictions of a cross-learned ridge regression."""
-
     def fit_statistics(self, statistics: Statistics) -> Self:
         """Fit from sums instead of rows; the models are the same."""
         self._check_statistics(statistics)
@@ -31,10 +26,9 @@ class _RidgeTarget(RealTarget):
         return self
 
     def _predict(self, X: Any, tasks: Any) -> Array:
-        scores: Array = self._scores(X, tasks)[:, 0]
-        return scores
+        return np.asarray(self._scores(X, tasks)[:, 0])
 
-    def _learn_target(self, y: NDArray[Any], weights: Array) -> None:
+    def _learn_target(self, source: Any, y: Array, weights: Array) -> None:  # noqa: ARG002
         self.target_mean_ = float(np.average(y, weights=weights)) if self.fit_intercept else 0.0
 
 
@@ -50,9 +44,8 @@ class CrossRidge(_RidgeTarget, CrossTethered):
     combines a bound ``epsilon``, a spring ``stiffness`` and a ``tension``; see
     :class:`~crosslearning.Tether`. The ridge term of a task, :math:`\alpha_i`, is ``alpha`` times
     its share of the rows, so that ``epsilon=0`` is ``Ridge(alpha)`` on the pooled data;
-    ``epsilon=inf`` fits each task separately. The problem is solved exactly. If the data do not
-    determine a task's parameters, those nearest the centre are taken (at ``epsilon=inf``, the
-    smallest).
+    ``epsilon=inf`` fits each task separately. The problem is solved exactly. Parameters of a task
+    that the data do not determine are those nearest the centre (at ``epsilon=inf``, the smallest).
 
     Parameters
     ----------
@@ -60,10 +53,9 @@ class CrossRidge(_RidgeTarget, CrossTethered):
         Largest distance to the centre over all parameters, or by block, such as
         ``{"coef": 0.5, "intercept": inf}``: ``inf`` leaves a block free, 0 shares it. Distances are
         between coefficients of standardised features, in units of the target.
-    alpha : float, default=1.0
-        Strength of the ridge term on the coefficients, as in :class:`sklearn.linear_model.Ridge`.
-    stiffness, tension : float or dict, default=0.0
-        Spring and tension, on the scale of the sum of squared errors.
+    alpha, stiffness, tension : float (or dict, but for alpha), default=1.0, 0.0 and 0.0
+        Strength of the ridge term on the coefficients, as in :class:`sklearn.linear_model.Ridge`;
+        spring and tension, on the scale of the sum of squared errors.
     metric : {"standard", "learned"} or array, default="standard"
         Units of distance: coefficients of standardised features; standard deviations between
         tasks, learned by maximising the evidence (see :class:`CrossBayesianRidge`); or given by an
@@ -81,13 +73,11 @@ class CrossRidge(_RidgeTarget, CrossTethered):
 
     Attributes
     ----------
-    coef_, intercept_ : array of shape (n_tasks, n_features), (n_tasks,)
-        Coefficients and intercept of each task.
+    tasks_, coef_, intercept_ : array of shape (n_tasks,), (n_tasks, n_features), (n_tasks,)
+        Label, coefficients and intercept of each task.
     center_coef_, center_intercept_ : array of shape (n_features,), float
         The centre, which predicts new tasks. If ``epsilon`` is at least ``epsilon_max_``, it is not
         unique, and the one nearest the mean of the tasks, weighted by rows, is taken.
-    tasks_ : array of object of shape (n_tasks,)
-        Labels of the tasks, in the order of `coef_`.
     distances_, forces_ : array of shape (n_tasks,), or dict of arrays by block
         Distance of each task to the centre, and rate at which its own loss would fall if its radius
         were increased; 0 if the tether is inactive.
@@ -124,25 +114,20 @@ class CrossRidgeCV(_RidgeTarget, CrossLinearModelCV):
     Parameters
     ----------
     epsilons : sequence of float, optional
-        Radii to try. By default 0, `n_epsilons` in geometric progression up to the largest useful
-        radius, and infinity.
+        Radii to try. By default 0, a geometric progression up to the largest useful one, and inf.
     n_epsilons, smallest : int, default=20, and float, default=1e-3
-        Number of positive finite values of the radius, stiffness or tension to try, before refining
-        between the best and its neighbours; and the smallest radius, as a fraction of the largest.
+        Number of positive finite radii, stiffnesses or tensions to try before refining around the
+        best, and the smallest radius as a fraction of the largest.
     tether : {"ball", "spring", "tension", "auto"}, default="ball"
         Kind of tether. "auto" tries all three, and a bound with a spring.
     alphas : sequence of float, optional
         Ridge strengths to try, the same for pooled, separate and cross-learned models. By default
         multiples from 1e-4 to 1 of the curvature of the data; if the metric is learned, the
         strength that maximises the evidence and multiples from 1e-2 to 1.
-    cv : int, splitter or iterable, default=5
-        Number of folds within tasks, or anything that scikit-learn accepts.
-    scoring : str or callable, optional
-        Any scikit-learn scorer; by default the negative mean squared error.
-    average : {"tasks", "rows"}, default="tasks"
-        Whether every task or every row has equal weight in a score.
-    n_jobs, random_state : int, optional, and int, default=0
-        Number of folds to run in parallel, and the seed of the folds.
+    cv, scoring, average, random_state
+        As in :func:`~crosslearning.compare`.
+    n_jobs : int, optional
+        Number of folds to run in parallel.
     metric : {"learned", "standard"} or array, default="learned"
         As in :class:`CrossRidge`; a learned metric is relearned in every fold.
     task_weights, fit_intercept, standardize, task_column, tol, max_iter
@@ -157,8 +142,7 @@ class CrossRidgeCV(_RidgeTarget, CrossLinearModelCV):
     epsilons_, score_path_ : array of shape (n_radii,), (n_radii, n_folds)
         Radii, including the chosen one, and their scores with all else as chosen.
     comparison_ : Comparison
-        Nested comparison of pooled, separate and cross-learned models. If the chosen radius is 0
-        or infinity, the cross-learned model is the pooled or separate one, and ties with it.
+        Nested, of pooled, separate and cross-learned models; radii of 0 and infinity make ties.
     coef_, intercept_, center_coef_, center_intercept_, tasks_, distances_, and all others
         As in :class:`CrossRidge`.
 
@@ -176,10 +160,7 @@ class CrossRidgeCV(_RidgeTarget, CrossLinearModelCV):
     _default_score = "neg_mean_squared_error"
 
     def fit_statistics(self, statistics: Statistics) -> Self:
-        """Choose and fit from sums instead of rows; the result is the same.
-
-        The folds are those of the statistics, not `cv`, and the score is the squared error.
-        """
+        """Choose by squared errors in the folds of the statistics, and fit, as from rows."""
         if scorer_of(self, self.scoring, self._default_score) is not None:
             raise ValueError(
                 "Sums support only squared errors, scoring='neg_mean_squared_error'; got "
@@ -194,7 +175,6 @@ class CrossRidgeCV(_RidgeTarget, CrossLinearModelCV):
         return super().fit_statistics(statistics)
 
     def _fold_scorer(self, rows: Any, models: Indices) -> Callable[..., Pair]:
-        """Return what scores held-out rows; sums are enough for the default score."""
         if scorer_of(self, self.scoring, self._default_score) is None:
             return SquaredError.of(rows, models)
         return super()._fold_scorer(rows, models)

@@ -1,7 +1,5 @@
 """Spline features of numeric columns, separate from their linear parts."""
 
-from __future__ import annotations
-
 from math import factorial
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -36,8 +34,14 @@ def _curves_of(column: int, z: Array, weights: Array, n_knots: int) -> Curves | 
     B, line = splines.transform(z[:, None]), np.column_stack([np.ones_like(z), z])
     root = np.sqrt(weights / weights.sum())[:, None]
     linear = np.linalg.lstsq(root * line, root * B)[0]
-    basis = splines.bsplines_[0]
-    smooth = _smooth_directions(basis, knots)
+    # Combine B-splines so that the integrated squared second derivative is a sum of squares.
+    basis, half = splines.bsplines_[0], 0.5 * np.diff(knots)[:, None]
+    nodes, shares = np.polynomial.legendre.leggauss(2)  # exact for squares of linear functions
+    at = (0.5 * (knots[1:] + knots[:-1])[:, None] + half * nodes).ravel()
+    bends = basis.derivative(2)(at) * np.sqrt(half * shares).reshape(-1, 1)
+    _, sizes, axes = np.linalg.svd(bends, full_matrices=False)
+    bent = sizes > 1e-8 * sizes[0]  # excludes constants and linear functions
+    smooth = axes[bent].T / sizes[bent]
     curves, sizes, axes = np.linalg.svd(root * (B - line @ linear) @ smooth, full_matrices=False)
     _, axes = svd_flip(curves, axes, u_based_decision=False)
     axes = axes[sizes**2 > _LEAST * sizes[0] ** 2]
@@ -50,17 +54,6 @@ def _curves_of(column: int, z: Array, weights: Array, n_knots: int) -> Curves | 
     return Curves(column, knots, np.stack(orders))
 
 
-def _smooth_directions(spline: Any, knots: Array) -> Array:
-    """Combine B-splines so that the integrated squared second derivative is a sum of squares."""
-    nodes, weights = np.polynomial.legendre.leggauss(2)  # exact for squares of linear functions
-    half = 0.5 * np.diff(knots)[:, None]
-    at = (0.5 * (knots[1:] + knots[:-1])[:, None] + half * nodes).ravel()
-    bends = spline.derivative(2)(at) * np.sqrt(half * weights).reshape(-1, 1)
-    _, sizes, axes = np.linalg.svd(bends, full_matrices=False)
-    bent = sizes > 1e-8 * sizes[0]  # excludes constants and linear functions
-    return np.asarray(axes[bent].T / sizes[bent])
-
-
 class SplineFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Standardised columns, followed by spline terms of those with enough distinct values.
 
@@ -68,22 +61,18 @@ class SplineFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     beyond its 5 % and 95 % quantiles, and uncorrelated with the column and with one another. They
     are scaled so that equal priors on their coefficients penalise the integrated squared second
     derivative, as in a smoothing spline. Pass ``blocks_`` to a Bayesian estimator with
-    ``standardize=False``: the evidence then decides how curved the centre is and how much tasks
-    differ in their curves.
+    ``standardize=False``: evidence then decides how curved the centre is and how curves differ.
 
     Parameters
     ----------
-    n_knots : int, default=5
-        Number of knots, at quantiles between 5 % and 95 %.
-    min_distinct : int, default=12
-        Columns with fewer distinct values get no spline terms.
+    n_knots, min_distinct : int, default=5 and 12
+        Number of knots, at quantiles between 5 % and 95 %. Columns with fewer distinct values than
+        the second get no spline terms.
 
     Attributes
     ----------
-    blocks_ : array of str of shape (n_features_out,)
-        "linear" or "curved" for each column of the output.
-    source_ : array of int of shape (n_features_out,)
-        Column of X from which each was made.
+    blocks_, source_ : array of shape (n_features_out,)
+        "linear" or "curved" for each column of the output, and the column of X it is made from.
     n_features_in_, feature_names_in_
         Number and names of the features.
 
@@ -109,12 +98,7 @@ class SplineFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.n_knots = n_knots
         self.min_distinct = min_distinct
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: Any = None,  # noqa: ARG002
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
+    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ARG002
         """Place the knots at quantiles of the features X, with weights of the rows if given."""
         self._validate_params()
         array = validate_data(self, X, dtype=np.float64)
@@ -128,10 +112,10 @@ class SplineFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         enough = [j for j, z in enumerate(array.T) if len(np.unique(z)) >= self.min_distinct]
         made = (_curves_of(j, Z[:, j], weights, self.n_knots) for j in enough)
         self.curves_ = [curves for curves in made if curves is not None]
-        n, extra = Z.shape[1], [curves.coef.shape[2] for curves in self.curves_]
-        sources = np.repeat([curves.column for curves in self.curves_], extra)
-        self.source_ = np.append(np.arange(n), sources).astype(np.intp)
-        self.blocks_ = np.repeat(["linear", "curved"], [n, sum(extra)])
+        n = Z.shape[1]
+        sources = [np.full(curves.coef.shape[2], curves.column) for curves in self.curves_]
+        self.source_ = np.concatenate([np.arange(n), *sources])
+        self.blocks_ = np.repeat(["linear", "curved"], [n, len(self.source_) - n])
         return self
 
     def transform(self, X: ArrayLike) -> Array:
@@ -145,9 +129,6 @@ class SplineFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Return the names of the columns and their numbered curves."""
         check_is_fitted(self)
         names = _check_feature_names_in(self, input_features)
-        curved = [
-            f"{names[curves.column]}_curve{k}"
-            for curves in self.curves_
-            for k in range(curves.coef.shape[2])
-        ]
+        made = ((curves, k) for curves in self.curves_ for k in range(curves.coef.shape[2]))
+        curved = [f"{names[curves.column]}_curve{k}" for curves, k in made]
         return np.append(names, np.asarray(curved, dtype=object))

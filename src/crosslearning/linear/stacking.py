@@ -1,7 +1,5 @@
 """Stacking: any base models, with weights per task."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass, field
 from numbers import Integral
@@ -29,13 +27,10 @@ from crosslearning.tether import Array
 
 _MARGIN = 0.1  # of the range of the targets, by which base predictions may exceed it
 _LEAST_SHARE = 0.01  # of the mean target, the smallest prediction under a logarithmic link
-_BOOSTING = {
-    "learning_rate": 0.05,
-    "max_iter": 300,
-    "max_leaf_nodes": 7,
-    "min_samples_leaf": 5,
+_BOOSTING: dict[str, Any] = {
+    "learning_rate": 0.05, "max_iter": 300, "max_leaf_nodes": 7, "min_samples_leaf": 5,
     "early_stopping": False,
-}
+}  # fmt: skip
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -66,8 +61,7 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters of the stack and, if `deep`, of the estimators in it."""
-        params: dict[str, Any] = self._get_params("estimators", deep=deep)
-        return params
+        return dict(self._get_params("estimators", deep=deep))
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters of the stack or of the estimators in it: ``name__parameter``."""
@@ -84,9 +78,9 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
         self.stacked_mean_, self.stacked_scale_ = scaling.mean, scaling.scale
         self.features_ = SplineFeatures() if self.splines else StandardScaler()
         self.features_.fit(rows.X, sample_weight=rows.weights)
-        raw = getattr(self.features_, "blocks_", ["linear"] * rows.X.shape[1])
+        raw = getattr(self.features_, "blocks_", np.repeat("linear", rows.X.shape[1]))
         n = stacked.shape[1]
-        self.blocks_ = np.array([*(raw if self.passthrough else ()), *["stacked"] * n])
+        self.blocks_ = np.append(raw if self.passthrough else raw[:0], np.repeat("stacked", n))
         self.trusted_ = np.ones(n, dtype=bool)
         for _ in range(n + 1):  # drop base models to which the centre gives negative weight
             columns = self._columns(rows.X, stacked)
@@ -97,9 +91,7 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
                 break
             self.trusted_[np.argmin(weight[weight.size - n :])] = False
 
-    def _fit_base(
-        self, rows: TaskTable, target: NDArray[Any], weighting: dict[str, Array]
-    ) -> Array:
+    def _fit_base(self, rows: TaskTable, target: NDArray[Any], weighting: Any) -> Array:
         """Fit the base models, and return columns of their out-of-fold predictions."""
         from sklearn.model_selection import PredefinedSplit, cross_val_predict  # slow to import
 
@@ -131,8 +123,8 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
                 "`estimators` must be a list of pairs of a name and an estimator, such as "
                 f"[('lines', LinearRegression())]; got {self.estimators!r}."
             )
-        self._validate_names([name for name, _ in self.estimators])
-        return [model for _, model in self.estimators]
+        self._validate_names([name for name, _ in pairs])
+        return [model for _, model in pairs]
 
     def _frame(self, X: Array) -> pd.DataFrame:
         return pd.DataFrame(X, columns=_check_feature_names_in(self, None))
@@ -141,9 +133,12 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
         scaled = self.trusted_ * (stacked - self.stacked_mean_) / self.stacked_scale_
         return np.hstack([self.features_.transform(X), scaled]) if self.passthrough else scaled
 
+    def _given_final(self) -> Any:
+        return self._default_final() if self.final_estimator is None else self.final_estimator
+
     def _final(self) -> Any:
         """Return the final estimator with its blocks set."""
-        final = self._default_final() if self.final_estimator is None else self.final_estimator
+        final = self._given_final()
         if not has_fit_parameter(final, "tasks"):
             raise ValueError(
                 f"`final_estimator` must take `tasks` in its `fit`; {type(final).__name__} does "
@@ -161,58 +156,44 @@ class CrossStack(TaskEstimator, _BaseComposition):  # type: ignore[misc]
         return self._columns(array, stacked), labels
 
 
-def _final_has_intervals(stack: CrossStack) -> bool:
-    final = stack.final_estimator
-    return hasattr(stack._default_final() if final is None else final, "predict_interval")
-
-
 class CrossStackingRegressor(RealTarget, CrossStack):
     """Stacked regression whose final estimator has one model per task, near a common centre.
 
     Out-of-fold predictions of the base models, with folds that divide every task, become additional
     features of the final estimator. By default the evidence decides how much weight the base models
-    get, how much the features add, and how much tasks differ in either. Base models are pooled: the
-    differences between tasks are left to the final estimator. New rows are predicted by base models
-    fitted to all rows.
+    get, how much the features add, and how much tasks differ in either. Base models are pooled, and
+    leave differences between tasks to the final estimator. New rows get those fitted to all rows.
 
     Parameters
     ----------
     estimators : list of (str, estimator), optional
-        Base models: any scikit-learn regressors. By default one,
-        :class:`sklearn.ensemble.HistGradientBoostingRegressor`. With an empty list only the
-        features are used.
-    passthrough : bool, default=True
-        Whether the final estimator also gets the features themselves.
-    splines : bool, default=False
-        Whether to pass spline terms of the features through too; see :class:`SplineFeatures`.
+        Base models: any scikit-learn regressors, or none. By default one,
+        :class:`sklearn.ensemble.HistGradientBoostingRegressor`.
+    passthrough, splines : bool, default=True and False
+        Whether the final estimator also gets the features themselves, and with them the spline
+        terms of :class:`SplineFeatures`.
     final_estimator : estimator, optional
         An estimator that takes `tasks`; ``CrossBayesianRidge()`` by default. The stack standardises
         its features, so ``standardize`` is set to False, and ``blocks``, if it has the parameter,
         to "linear", "curved" and "stacked" features. With a logarithmic link, as in
         ``CrossBayesianGLM("poisson")``, logarithms of predictions are stacked.
-    cv, n_jobs : int, default=5, and int, optional
-        Number of folds, and of base models to fit in parallel.
-    task_column : str, optional
-        Column of a DataFrame X that holds the task labels, in place of the argument `tasks`.
-    random_state : int, RandomState or None, default=0
-        Seed of the folds and the default base.
+    cv, n_jobs, random_state : int, default=5, None and 0
+        Number of folds, and of those to fit in parallel; and seed of the folds and default base.
+    task_column
+        As in :class:`CrossRidge`.
 
     Attributes
     ----------
-    final_estimator_, estimators_ : estimator, list of estimator
-        The final estimator, and the base models fitted to all rows.
-    features_ : transformer
-        Transformer of the features for the final estimator.
+    final_estimator_, estimators_, features_ : estimator, list of estimator, transformer
+        The final estimator, the base models, and what makes features for the former.
     blocks_ : array of str
         "linear", "curved" or "stacked" for each feature of the final estimator.
     base_range_ : tuple of float
-        Base predictions are clipped to this range: that of the targets, extended by a tenth on
-        either side.
+        Base predictions are clipped to the range of the targets, extended by a tenth at each end.
     stacked_mean_, stacked_scale_ : array of shape (n_stacked,)
         Mean and standard deviation of the out-of-fold predictions.
     trusted_ : array of bool of shape (n_stacked,)
-        Base models that are used. Those to which the centre would give a negative weight are
-        dropped (Breiman, 1996).
+        Base models that are used: those without a negative weight in the centre (Breiman, 1996).
     tasks_, n_features_in_, feature_names_in_
         As in :class:`CrossRidge`.
 
@@ -240,7 +221,7 @@ class CrossStackingRegressor(RealTarget, CrossStack):
         options = {"return_std": True} if return_std else {}
         return self.final_estimator_.predict(columns, tasks=labels, **options)
 
-    @available_if(_final_has_intervals)  # type: ignore[untyped-decorator]
+    @available_if(lambda stack: hasattr(stack._given_final(), "predict_interval"))  # type: ignore[untyped-decorator]
     def predict_interval(
         self, X: ArrayLike, tasks: ArrayLike | str | None = None, **options: Any
     ) -> tuple[Array, Array]:
@@ -281,20 +262,17 @@ class CrossStackingClassifier(ClassTarget, CrossStack):
 
     Parameters
     ----------
-    estimators : list of (str, estimator), optional
-        Base models: any scikit-learn classifiers with `predict_proba`. By default one,
-        :class:`sklearn.ensemble.HistGradientBoostingClassifier`.
-    final_estimator : estimator, optional
-        An estimator that takes `tasks`; ``CrossBayesianLogisticRegression()`` by default.
+    estimators, final_estimator
+        Classifiers with `predict_proba`; by default
+        :class:`sklearn.ensemble.HistGradientBoostingClassifier`, and
+        :class:`CrossBayesianLogisticRegression`.
     passthrough, splines, cv, task_column, random_state, n_jobs
         As in :class:`CrossStackingRegressor`.
 
     Attributes
     ----------
-    classes_ : array of shape (n_classes,)
-        The classes.
-    least_probability_ : float
-        Probabilities of base models are clipped to be at least this far from 0 and 1.
+    classes_, least_probability_ : array of shape (n_classes,), float
+        The classes; and how far from 0 and 1 probabilities of base models are clipped to be.
     final_estimator_, estimators_, features_, blocks_, trusted_, tasks_, n_features_in_
         As in :class:`CrossStackingRegressor`.
 

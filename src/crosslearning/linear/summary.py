@@ -1,7 +1,5 @@
 """Summaries of fitted Bayesian models, as tables, and contrasts of tasks."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtri
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from crosslearning.convex.evidence.posterior import VarianceLaw
 from crosslearning.tasks.estimators import CENTER
@@ -30,25 +28,19 @@ class Summary:
         One row per coefficient of the centre, in the units of the features as given, the intercept
         last, where all features are 0 (of several classes, these rows for each): ``estimate``,
         which is not shrunk towards 0 as ``center_coef_`` is, ``std_error``, ``lower`` and
-        ``upper``; and the standard deviation between tasks,
-        ``task_sd``, ``task_sd_lower`` and ``task_sd_upper``, empty where none was estimated, or
-        where the rows do not determine it. Groups within groups have these three for each level,
-        with its name in place of ``task``.
-    model, structure : str
-        Class of the estimator, and structure of the covariance between tasks.
-    n_rows, n_tasks : int
-        Numbers of rows and of tasks.
-    n_groups : dict of int
-        Number of units of each level by its name, outermost first, tasks last.
-    noise_sd : float
-        Standard deviation of the noise (square root of the dispersion); NaN if the family has none.
-    log_evidence : float
-        Log evidence, to compare models of the same targets; NaN for families with a
-        quasi-likelihood ("poisson", "tweedie", "quantile"), which is not comparable.
+        ``upper``; and the standard deviation between tasks, ``task_sd``, ``task_sd_lower`` and
+        ``task_sd_upper``, empty where the rows do not determine it. Groups within groups have these
+        three for each level, with its name in place of ``task``.
+    model, structure, coverage : str, str, float
+        Class of the estimator, structure of the covariance, and probability of the intervals.
+    n_rows, n_tasks, n_groups : int, int, dict of int
+        Numbers of rows, of tasks, and of units of each level by its name, outermost first.
+    noise_sd, log_evidence : float
+        Standard deviation of the noise (square root of the dispersion), NaN if the family has none;
+        and log evidence, to compare models of the same targets, NaN for "poisson", "tweedie" and
+        "quantile", whose quasi-likelihood is not comparable.
     shapes : dict of array
         What else the family has learned, by name: ``overdispersion`` or ``thresholds``.
-    coverage : float
-        Probability of the intervals.
     """
 
     frame: pd.DataFrame
@@ -89,14 +81,12 @@ class Inference:
         """Summarise the centre and the differences between tasks, as a table that prints.
 
         Estimates and standard errors of the centre are those of generalised least squares at the
-        learned variances, as of a mixed model: with the learned prior of the centre, which is for
-        predictions, intervals of weak effects would be too short to cover them. The prior is kept
-        where the rows determine nothing. Standard errors are those without the bound of a finite
-        `epsilon`.
-
-        Intervals of standard deviations between tasks take their estimates for multiples of
-        chi-squared variables, which is exact for equally large tasks and a known noise. Where the
-        rows do not determine one, as with one row per task, it has no interval, with a warning.
+        learned variances, as of a mixed model, without the bound of a finite `epsilon`. The learned
+        prior of the centre, which is for predictions, would make intervals of weak effects too
+        short to cover them; it is kept where the rows determine nothing. Intervals of standard
+        deviations between tasks take their estimates for multiples of chi-squared variables, which
+        is exact for equally large tasks and a known noise. Where the rows do not determine one, as
+        with one row per task, it has no interval, with a warning.
 
         Parameters
         ----------
@@ -137,7 +127,7 @@ class Inference:
 
     def _without_prior(self: Any) -> tuple[Array, Array]:
         """How the centre moves without its prior, and its covariance then, in parameters."""
-        covariance = self._with_thresholds(self.center_covariance_, [-1], np.ones(1))
+        covariance = self._with_thresholds(self.center_covariance_)
         roots = np.append(1.0 / self.center_sd_, np.zeros(int(self.fit_intercept)))
         roots = np.repeat(roots, self._family().n_scores)  # of the precision of the prior
         shares, axes = np.linalg.eigh(roots[:, None] * covariance * roots)
@@ -175,9 +165,8 @@ class Inference:
         Returns
         -------
         DataFrame
-            One row per coefficient, the intercept last: ``estimate``, ``std_error`` (posterior, at
-            the learned variances, without the bound of a finite `epsilon`), ``lower`` and
-            ``upper``.
+            One row per coefficient, the intercept last: ``estimate``, ``std_error`` (posterior,
+            without the bound of a finite `epsilon`), ``lower`` and ``upper``.
         """
         self._check_inference(coverage)
         tasks, w, of_center = _weights_of(weights, self.tasks_.tolist())
@@ -185,8 +174,7 @@ class Inference:
         estimate = w @ np.array([self._stacked(*model) for model in models])
         estimate += of_center * self._stacked(self.center_coef_, self.center_intercept_)
         covariance = self._contrast_covariance(tasks, w, of_center)
-        table: pd.DataFrame = self._estimates(estimate, covariance, coverage)
-        return table
+        return pd.DataFrame(self._estimates(estimate, covariance, coverage))
 
     def _contrast_covariance(self: Any, tasks: Indices, weights: Array, of_center: float) -> Array:
         """Return the covariance of a weighted sum; given their parents, units are independent."""
@@ -202,15 +190,17 @@ class Inference:
             np.add.at(summed, number, shares @ gains)
             shares, units = summed, above
         share = shares[0] + of_center * np.eye(levels.shape[1])
-        covariance = np.asarray(result + share @ self.center_covariance_ @ share.T)
-        numbers, factors = [*tasks, -1], np.append(weights, of_center)
-        return np.asarray(self._with_thresholds(covariance, numbers, factors))
+        covariance = result + share @ self.center_covariance_ @ share.T
+        factors = np.append(weights, of_center)
+        return np.asarray(self._with_thresholds(covariance, [*tasks, -1], factors))
 
-    def _with_thresholds(self: Any, covariance: Array, units: list[int], weights: Array) -> Array:
+    def _with_thresholds(
+        self: Any, covariance: Array, units: Sequence[int] = (-1,), weights: Any = (1.0,)
+    ) -> Array:
         """Add what a weighted sum of units, the centre last, owes to learned thresholds."""
         if "threshold_covariance_" not in vars(self):
             return covariance
-        slopes = np.tensordot(weights, self.threshold_slopes_[units], 1)
+        slopes = np.tensordot(weights, self.threshold_slopes_[list(units)], 1)
         return np.asarray(covariance + slopes @ self.threshold_covariance_ @ slopes.T)
 
     def _gains_of(self: Any, tasks: Indices) -> Array:
@@ -224,11 +214,10 @@ class Inference:
 
     def _user_directions(self: Any) -> Array:
         """Map from parameters to coefficients as given and intercepts, one row each."""
-        p = len(self.feature_mean_)
-        columns = np.zeros((p + self.fit_intercept, p + self.fit_intercept))
-        columns[:p, :p] = np.diag(1.0 / self.feature_scale_)
+        columns = np.diag(1.0 / self.feature_scale_)
         if self.fit_intercept:
-            columns[p, :p], columns[p, p] = -self.feature_mean_ / self.feature_scale_, 1.0
+            columns = np.pad(columns, (0, 1))
+            columns[-1] = np.append(-self.feature_mean_ / self.feature_scale_, 1.0)
         basis = self._score_basis()
         rows = np.einsum("qk,ij->kijq", basis, columns)  # scores as given, then coefficients
         return np.asarray(rows.reshape(basis.shape[1] * len(columns), -1))
@@ -257,10 +246,7 @@ class Inference:
         return np.asarray(coef.ravel())
 
     def _estimates(self: Any, estimate: Array, covariance: Array, coverage: float) -> pd.DataFrame:
-        names = getattr(self, "feature_names_in_", None)
-        if names is None:
-            names = [f"x{j}" for j in range(self.n_features_in_)]
-        names = [*names, *(["intercept"] if self.fit_intercept else [])]
+        names = [*_check_feature_names_in(self), *(["intercept"] if self.fit_intercept else [])]
         index = pd.Index(names)
         if len(estimate) > len(names):
             index = pd.MultiIndex.from_product([self.classes_, names], names=["class", None])
@@ -278,9 +264,8 @@ def _weights_of(weights: Any, labels: list[Any]) -> tuple[Indices, Array, float]
     unknown = [label for label in by_label if label not in labels]
     if unknown or not by_label or repeated:
         raise ValueError(
-            "`weights` must be a dict or a Series with a number for each of at least one task, by "
-            f"distinct labels; got {unknown[0] if unknown else weights!r}, not a task of the fit. "
-            "Labels are in `tasks_`."
+            "`weights` must be a dict or a Series of numbers, by distinct labels of `tasks_`, for "
+            f"at least one task; got {unknown[0] if unknown else weights!r}, not a task of the fit."
         )
     values = np.array(list(by_label.values()), dtype=np.float64)
     if not np.isfinite([*values, of_center]).all():

@@ -1,7 +1,5 @@
 """Estimators with task labels, passed as an argument or in a column of X."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 
+from crosslearning.coupling._members import level_of_caller
 from crosslearning.tasks.labels import TaskIndex, as_objects, check_tasks, split_task_column
 
 CENTER = "center"
@@ -51,8 +50,7 @@ class _TaskPredictor:
         from sklearn.metrics import accuracy_score, r2_score
 
         classes = isinstance(self, ClassifierMixin)
-        measure: Callable[..., float] = accuracy_score if classes else r2_score
-        return measure
+        return accuracy_score if classes else r2_score  # type: ignore[no-any-return]
 
 
 class TaskRegressor(_TaskPredictor, RegressorMixin):  # type: ignore[misc]
@@ -83,43 +81,34 @@ class TaskClassifier(_TaskPredictor, ClassifierMixin):  # type: ignore[misc]
 
     def _refuse_one_class(self) -> None:
         if len(self.classes_) < 2:
-            raise ValueError(
-                f"A classifier needs at least 2 classes; got one class, "
-                f"{self.classes_.tolist()[0]!r}."
-            )
+            one = self.classes_.tolist()[0]
+            raise ValueError(f"A classifier needs at least 2 classes; got one class, {one!r}.")
 
 
 def separate_labels(X: Any, tasks: Any, task_column: Any) -> tuple[Any, Any]:
     """Separate features and task labels, given as `tasks` or in `task_column`."""
     if task_column is None:
         return X, tasks
-    if isinstance(task_column, list) and len(task_column) == 1:
-        task_column = task_column[0]
     if is_center(tasks):
         return X.drop(columns=task_column, errors="ignore") if hasattr(X, "drop") else X, tasks
     if tasks is not None:
         raise ValueError(
             "Task labels were given twice, as `tasks` and as `task_column`. Pass only one of them."
         )
-    if not isinstance(task_column, list):
-        return split_task_column(X, task_column)
     columns = {}
-    for name in task_column:
+    for name in task_column if isinstance(task_column, list) else [task_column]:
         X, columns[name] = split_task_column(X, name)
-    return X, pd.DataFrame(columns)
+    return X, columns[name] if len(columns) == 1 else pd.DataFrame(columns)
 
 
-def codes_to_fit(
-    tasks: Any, n_rows: int, stacklevel: int = 4
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def codes_to_fit(tasks: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return distinct labels and the position of each row's; one task, and a warning, if None."""
     if tasks is None:
         warnings.warn(
             "`fit` got no `tasks`, so all rows are one task and nothing is shared. Pass the label "
-            "of each row as `tasks` or in a `task_column`; the same label for all rows if one task "
-            "is meant.",
+            "of each row as `tasks` or in a `task_column`; if one task is meant, the same for all.",
             UserWarning,
-            stacklevel=stacklevel,  # of `fit`
+            stacklevel=level_of_caller(),
         )
         return as_objects([0]), np.zeros(n_rows, dtype=np.int64)
     index, codes = TaskIndex.of(check_tasks(tasks, n_rows))

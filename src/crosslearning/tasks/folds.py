@@ -1,7 +1,5 @@
 """Folds of a cross-validation that divide every task."""
 
-from __future__ import annotations
-
 import warnings
 from numbers import Integral
 from typing import Any
@@ -20,11 +18,9 @@ def within_task_folds(
 
     The rows of each task are shuffled and assigned to the folds in turn, starting where the last
     task ended, so that fold sizes differ by at most 1 within every task and overall. A task with a
-    single row is a new task when its fold is held out.
-
-    Folds are not stratified by class within tasks: the held-out rows of a small task would mirror
-    the class frequencies of its other rows, and a model of that task alone would look better than
-    it is.
+    single row is a new task when its fold is held out. Folds are not stratified by class: the
+    held-out rows of a small task would mirror the classes of its other rows, and a model of that
+    task alone would look better than it is.
 
     Parameters
     ----------
@@ -33,9 +29,8 @@ def within_task_folds(
     n_splits, seed
         Number of folds, from 2 to the number of rows, and the random seed.
     classes : array-like of shape (n_rows,), optional
-        Class of each row. If all rows of a class are in one fold, one of them is swapped with a row
-        of another fold, of the same task if possible, so that every class with at least two rows
-        is in every training set.
+        Class of each row. If one fold has all rows of a class, one of them is swapped with a row of
+        another, of the same task if possible, to have each class of two rows in all training sets.
 
     Returns
     -------
@@ -69,10 +64,10 @@ def within_task_folds(
     folds[dealt] = np.arange(n_rows) % n_splits
     if classes is not None:
         class_codes, _, _ = factorize(classes, "classes")
-        if len(class_codes) != n_rows:
+        n = len(class_codes)
+        if n != n_rows:
             raise ValueError(
-                f"`classes` must hold one label per row; got {len(class_codes)} labels for "
-                f"{n_rows} rows."
+                f"`classes` must hold one label per row; got {n} labels for {n_rows} rows."
             )
         _spread_classes(folds, task, class_codes, rng)
     return folds
@@ -83,20 +78,17 @@ def splits_of(
 ) -> list[tuple[Indices, Indices]]:
     """Return training and held-out rows of each split; tasks are the groups of splitters."""
     if isinstance(cv, Integral):
-        n_splits = int(cv)
-        if not 2 <= n_splits <= len(codes):
+        n = int(cv)
+        if not 2 <= n <= len(codes):
             raise ValueError(
-                f"`cv` must be from 2 to the number of rows; got cv={n_splits} for "
-                f"n_samples={len(codes)}."
+                f"`cv` must be from 2 to the number of rows; got cv={n} for n_samples={len(codes)}."
             )
-        fold = within_task_folds(codes, n_splits, seed, y if classes else None)
-        held_out = [fold == k for k in range(n_splits)]
-        return [(np.flatnonzero(~test), np.flatnonzero(test)) for test in held_out]
+        fold = within_task_folds(codes, n, seed, y if classes else None)
+        return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n)]
     from sklearn.model_selection import check_cv
 
     with warnings.catch_warnings():
-        # Tasks are the groups; splitters that ignore them need not say so.
-        warnings.filterwarnings("ignore", "The groups parameter is ignored")
+        warnings.filterwarnings("ignore", "The groups parameter is ignored")  # tasks are groups
         splits: list[tuple[Indices, Indices]] = list(check_cv(cv).split(X, y, codes))
     if not splits:
         raise ValueError(f"`cv` must produce at least one split; got {cv!r}.")
@@ -107,8 +99,7 @@ def _spread_classes(
     folds: NDArray[np.int64], task: NDArray[np.int64], classes: Indices, rng: np.random.Generator
 ) -> None:
     """Swap rows in place until no class with at least two rows is confined to one fold."""
-    # count[c, k] is the number of rows of class c in fold k
-    count = np.zeros((classes.max() + 1, folds.max() + 1), dtype=np.int64)
+    count = np.zeros((classes.max() + 1, folds.max() + 1), dtype=np.int64)  # of class, fold
     np.add.at(count, (classes, folds), 1)
     total = count.sum(axis=1)
     for c in np.flatnonzero((total > 1) & (count.max(axis=1) == total)):
@@ -116,8 +107,7 @@ def _spread_classes(
         if count[c, k] < total[c]:  # an earlier swap has spread this class
             continue
         row = rng.choice(np.flatnonzero(classes == c))
-        # Folds are balanced, so there is always a row that can move to fold k without confining
-        # its own class there.
+        # In balanced folds some row can always move to fold k without confining its own class.
         moves = (folds != k) & ((total == 1) | (total - count[:, k] > 1))[classes]
         near = moves & (task == task[row])
         other = rng.choice(np.flatnonzero(near if near.any() else moves))

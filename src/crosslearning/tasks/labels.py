@@ -1,15 +1,14 @@
 """Task labels: any hashable, one per row, none missing; several columns are groups in groups."""
 
-from __future__ import annotations
-
 import reprlib
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from itertools import chain, pairwise
 from numbers import Number
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -19,6 +18,7 @@ from pandas.api.extensions import ExtensionArray
 from crosslearning.wording import listed
 
 Paths = list[tuple[Hashable, ...]]  # labels of each row, outermost first
+Units = Iterable[tuple[Hashable, ...]]  # these of the tasks, or of the groups of a level
 Labels = Any  # one hashable per row: a sequence, an array, or a column of pandas
 
 
@@ -49,14 +49,19 @@ class TaskIndex:
             )
 
     @classmethod
-    def of(cls, tasks: Labels) -> tuple[TaskIndex, NDArray[np.int64]]:
+    def of(cls, tasks: Labels) -> tuple[Self, NDArray[np.int64]]:
         """Return the index of the labels, given one per row, and the position of each row's label.
 
         Labels are sorted, or in order of appearance if they cannot be compared; those of a pandas
         categorical are in the order of its categories.
         """
         codes, labels, ranks = factorize(tasks, "tasks")
-        index = cls(_ordered(labels, ranks))
+        ordered = labels if ranks is None else [labels[k] for k in np.argsort(ranks)]
+        distinct: list[Any] = list(dict.fromkeys(ordered))
+        if ranks is None:
+            with suppress(TypeError):  # labels that cannot be compared
+                distinct = sorted(distinct)
+        index = cls(tuple(distinct))
         return index, index._lookup(labels)[codes]
 
     def encode(
@@ -64,9 +69,8 @@ class TaskIndex:
     ) -> NDArray[np.int64]:
         """Return the position of each row's label, -1 if it is not in the index.
 
-        If `strict`, labels of a type that the index does not have are refused where they must be a
-        mistake: their text is that of a label in the index, or no row has a label of its types.
-        `name` is what errors call the labels.
+        If `strict`, labels of other types are refused where they must be a mistake: their text is
+        that of a label in the index, or no row has a label of its types. Errors call them `name`.
         """
         codes, labels, _ = factorize(tasks, name)
         positions = self._lookup(labels)
@@ -77,10 +81,8 @@ class TaskIndex:
     def _refuse_other_types(self, labels: list[Hashable], name: str) -> None:
         kinds = {_kind(label) for label in self.labels}
         foreign = [label for label in labels if _kind(label) not in kinds]
-        mistaken = [label for label in foreign if str(label) in self.texts]
-        if len(foreign) == len(labels):
-            mistaken += foreign
-        if mistaken:
+        alike = [label for label in foreign if str(label) in self.texts]
+        if mistaken := alike or (foreign if len(foreign) == len(labels) else []):
             example = self.labels[self.texts.get(str(mistaken[0]), 0)]
             raise ValueError(
                 f"`{name}` must have labels of the types in `fit`, such as {_typed(example)}; got "
@@ -108,7 +110,7 @@ class TaskIndex:
         return np.array([self.position(label) for label in labels], dtype=np.int64)
 
 
-def check_tasks(tasks: Labels, n_rows: int) -> pd.Series[Any]:
+def check_tasks(tasks: Labels, n_rows: int) -> "pd.Series[Any]":
     """Return the task labels as a Series, one per row and none missing, numbered from 0.
 
     >>> check_tasks(["a", "b", None], 3)
@@ -127,7 +129,7 @@ def check_tasks(tasks: Labels, n_rows: int) -> pd.Series[Any]:
 
 def split_task_column(
     X: pd.DataFrame, task_column: Hashable
-) -> tuple[pd.DataFrame, pd.Series[Any]]:
+) -> tuple[pd.DataFrame, "pd.Series[Any]"]:
     """Separate the column that holds the task labels from the features.
 
     >>> X = pd.DataFrame({"school": ["a", "b"], "ses": [0.5, -0.2]})
@@ -165,19 +167,10 @@ def factorize(
     return codes, labels, uniques.codes if isinstance(uniques, pd.Categorical) else None
 
 
-def _ordered(labels: list[Any], ranks: NDArray[np.intp] | None) -> tuple[Hashable, ...]:
-    if ranks is not None:
-        return tuple(dict.fromkeys(labels[k] for k in np.argsort(ranks)))
-    try:
-        return tuple(sorted(dict.fromkeys(labels)))
-    except TypeError:
-        return tuple(dict.fromkeys(labels))
-
-
-def _native(label: Any) -> Hashable:
+def _native(label: Any) -> Any:
     if isinstance(label, np.datetime64 | np.timedelta64):
         label = pd.Series([label])[0]
-    return label.item() if isinstance(label, np.generic) else label  # type: ignore[no-any-return]
+    return label.item() if isinstance(label, np.generic) else label
 
 
 def _kind(label: Hashable) -> Any:
@@ -192,13 +185,12 @@ def _typed(label: Hashable) -> str:
     return f"{label!r} ({', '.join(type(part).__name__ for part in parts)})"
 
 
-def _column(values: Labels, name: str) -> pd.Series[Any]:
+def _column(values: Labels, name: str) -> "pd.Series[Any]":
     """Return labels as a Series indexed by position; tuples stay labels."""
     if isinstance(values, str):
+        column = f" To name a column of a DataFrame, use task_column={values!r} instead."
         message = f"`{name}` must hold one label per row; got the string {values!r}."
-        if name == "tasks":
-            message += f" To name a column of a DataFrame, use task_column={values!r} instead."
-        raise ValueError(message)
+        raise ValueError(message + (column if name == "tasks" else ""))
     if isinstance(values, pd.DataFrame) and values.shape[1] == 1:
         values = values.iloc[:, 0]
     if isinstance(values, pd.MultiIndex):
@@ -209,9 +201,8 @@ def _column(values: Labels, name: str) -> pd.Series[Any]:
     if array.ndim == 0 or (array.ndim != 1 and array.shape != (len(array), 1)):
         raise ValueError(
             f"`{name}` must hold one label per row, in a list, an array or a column; got "
-            f"{type(values).__name__} of shape {array.shape}. Estimators of groups within groups, "
-            "such as CrossBayesianRidge, take a DataFrame of columns, outermost first; others take "
-            "a tuple per row."
+            f"{type(values).__name__} of shape {array.shape}. For groups within groups, Bayesian "
+            "estimators take a DataFrame of columns, outermost first; others take a tuple per row."
         )
     array = array.ravel()
     # Strings as objects, so that pandas converts nothing.
@@ -246,8 +237,7 @@ def as_objects(labels: Any) -> NDArray[Any]:
 
 def has_levels(tasks: Any) -> bool:
     """Whether labels have several columns."""
-    columns = isinstance(tasks, pd.DataFrame | np.ndarray) and tasks.ndim == 2
-    return columns and tasks.shape[1] > 1
+    return isinstance(tasks, pd.DataFrame | np.ndarray) and tasks.ndim == 2 and tasks.shape[1] > 1
 
 
 def level_names(tasks: Any) -> list[str]:
@@ -273,11 +263,8 @@ def paths_of(tasks: Any, n_rows: int) -> Paths:
     return list(zip(*columns, strict=True))
 
 
-def paths_like(tasks: Any, n_rows: int, names: Sequence[str], fitted: Paths) -> Paths:
-    """Return the paths of rows with the levels of a fit, whose columns have these names.
-
-    Labels are columns, or a tuple per row. Columns of a frame are matched by name.
-    """
+def paths_like(tasks: Any, n_rows: int, names: Sequence[str], fitted: Units) -> Paths:
+    """Return the paths of rows to predict, from columns, matched by name, or a tuple per row."""
     frame = _columns_like(tasks, list(names))
     paths = paths_of(frame, n_rows)
     for level, name in enumerate(names):
@@ -311,13 +298,12 @@ def _columns_like(tasks: Any, names: list[str]) -> pd.DataFrame:
 
 def groups_of(tasks: Paths) -> list[Paths]:
     """Return the groups of each level but the innermost, outermost first, in order."""
-    depth = len(tasks[0])
-    return [list(dict.fromkeys(path[:k] for path in tasks)) for k in range(1, depth)]
+    return [list(dict.fromkeys(path[:k] for path in tasks)) for k in range(1, len(tasks[0]))]
 
 
-def parents_of(tasks: Paths, groups: list[Paths]) -> tuple[NDArray[np.intp], ...]:
+def parents_of(tasks: Units, groups: Sequence[Units]) -> tuple[NDArray[np.intp], ...]:
     """Return the number of the group of each task, of the parent of each group, and so on up."""
-    levels: list[Paths] = [tasks, *reversed(groups), [()]]
+    levels: list[Units] = [tasks, *reversed(groups), [()]]
     parents = []
     for units, above in pairwise(levels):
         position = {path: number for number, path in enumerate(above)}
@@ -325,7 +311,7 @@ def parents_of(tasks: Paths, groups: list[Paths]) -> tuple[NDArray[np.intp], ...
     return tuple(parents)
 
 
-def codes_of(paths: Paths, tasks: Paths, groups: list[Paths]) -> NDArray[np.int64]:
+def codes_of(paths: Paths, tasks: Units, groups: Sequence[Units]) -> NDArray[np.int64]:
     """Return each row's task, else its smallest known group, numbered after the tasks, else -1."""
     units = {path: code for code, path in enumerate(chain(tasks, *groups))}
     depths = range(len(groups) + 1, 0, -1)
