@@ -11,20 +11,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from crosslearning.convex.families import REGISTRY
-from crosslearning.convex.sums.passes import Pass, PassSums
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.metrics import Metric, metric_of
-from crosslearning.frames.columns import (
-    as_numbers,
-    check_names,
-    class_codes,
-    has_days_first,
-    is_date,
-    listed_rows,
-    require_columns,
-    target_numbers,
-    time_values,
-)
+from crosslearning.frames import columns as reading
+from crosslearning.frames.columns import as_numbers, require_columns
 from crosslearning.frames.encoder import TableEncoder, TaskLevels, tidy
 from crosslearning.tables.findings import Horizon
 from crosslearning.tables.rows import Rows, Splits, deal, splits_of, time_starts, uniform
@@ -45,16 +35,16 @@ _WHOLE = r"0|-?[1-9]\d{0,14}"
 
 def columns_to_read(columns: Sequence[str], settings: FitSettings) -> list[str]:
     """Check the settings against the names of the columns, and return those to read."""
-    check_names(columns)
-    roles = ("target", "weights", "time", "group")
-    used = [("the task", name) for name in settings.task]
-    used += [(f"the {role}", getattr(settings, role)) for role in roles if getattr(settings, role)]
-    for role, name in used:
-        require_columns(columns, [name], role)
+    reading.check_names(columns)
+    roles = [("task", name) for name in settings.task]
+    others = ("target", "weights", "time", "group")
+    roles += [(role, getattr(settings, role)) for role in others if getattr(settings, role)]
+    for role, name in roles:
+        require_columns(columns, [name], f"the {role}")
     require_columns(columns, settings.features or (), "the features")
     require_columns(columns, list(settings.column_types), "numbers and categories")
     features = columns if settings.features is None else settings.features
-    return list(dict.fromkeys([*(name for _, name in used), *features]))
+    return list(dict.fromkeys([*(name for _, name in roles), *features]))
 
 
 @dataclass(eq=False)
@@ -89,8 +79,7 @@ class Survey:
         for name in rows.select_dtypes("number"):
             as_numbers(rows[name])  # refuses infinities here, where the part is known
         keys = uniform(part, rows.index.to_numpy(), self.settings.seed, "sample")
-        full = len(self.keys) == self.size
-        few = keys < self.keys.max() if full else np.ones(len(keys), dtype=bool)
+        few = keys < (self.keys.max() if len(self.keys) == self.size else np.inf)
         self.add(
             replace(
                 self,
@@ -112,16 +101,16 @@ class Survey:
         self.unlabelled += other.unlabelled
         codes, self.labels = pd.factorize(_joined(self.labels, other.labels))
         self.counts = np.bincount(codes, np.append(self.counts, other.counts)).astype(np.int64)
-        if self.targets is not None:
-            both = other.targets
-            self.targets = None if both is None else _few(pd.unique(_joined(self.targets, both)))
-        keys = np.append(self.keys, other.keys)
-        samples = [part for part in (self.sample, other.sample) if len(part)]
-        sample = pd.concat(samples) if samples else self.sample
-        if len(keys) > self.size:
-            smallest = np.sort(np.argsort(keys, kind="stable")[: int(self.size)])
-            sample, keys = sample.iloc[smallest], keys[smallest]
-        self.sample, self.keys = sample, keys
+        if self.targets is None or other.targets is None:
+            self.targets = None
+        else:
+            self.targets = _few(pd.unique(_joined(self.targets, other.targets)))
+        self.keys = np.append(self.keys, other.keys)
+        if samples := [part for part in (self.sample, other.sample) if len(part)]:
+            self.sample = pd.concat(samples)
+        if len(self.keys) > self.size:
+            smallest = np.sort(np.argsort(self.keys, kind="stable")[: int(self.size)])
+            self.sample, self.keys = self.sample.iloc[smallest], self.keys[smallest]
 
     def tasks(self, *, text_labels: bool) -> tuple[pd.Index[Any], NDArray[Any], TaskLevels | None]:
         """Labels in order: as written, then with their types; and by column if there are several.
@@ -165,8 +154,8 @@ def usable(
         if (numbers[keep] < 0).any():
             raise ValueError(
                 f"The task column {name!r} must have a label in every row; it has none in "
-                f"{listed_rows(frame.index[keep & (numbers < 0)])}. Fill in the labels, or drop "
-                "these rows with option drop_unlabelled."
+                f"{reading.listed_rows(frame.index[keep & (numbers < 0)])}. Fill in the labels, or "
+                "drop these rows with option drop_unlabelled."
             )
     if not keep.all():
         frame = frame[keep]
@@ -179,10 +168,8 @@ def _factorized(column: pd.Series[Any]) -> tuple[NDArray[np.intp], NDArray[Any]]
     """Return the code of each row's label, -1 if it has none, and the label of each code."""
     codes, uniques = pd.factorize(column)
     labels = tidy(pd.Series(np.asarray(uniques)))
-    empty = labels.isna().to_numpy()
-    if empty.any():
-        codes = np.where(empty[codes], -1, codes)
-    return codes, labels.to_numpy()
+    missing = np.append(labels.isna(), True)
+    return np.where(missing[codes], -1, codes), labels.to_numpy()
 
 
 def _combined(
@@ -235,7 +222,7 @@ class Schema:
         if levels is not None:
             levels.check()
         numeric = target.classes is None or target.classes.dtype.kind in "fi"
-        marked = [target.name if numeric else None, settings.weights]
+        marked = [name for name in (target.name if numeric else None, settings.weights) if name]
         in_time = {} if settings.time is None else _in_time(survey, settings.time)
         schema = cls(
             survey=survey,
@@ -247,7 +234,7 @@ class Schema:
                 numbers=features.of("number"),
                 categories=features.of("category"),
                 dates=features.of("date"),
-                marked=[name for name in marked if name],
+                marked=marked,
             ),
             written=written,
             labels=labels,
@@ -256,8 +243,8 @@ class Schema:
         )
         if levels is not None and not (schema.complete or schema.summed_by_fold):
             raise ValueError(
-                f"Groups within groups need all rows in memory unless models are normal and scored "
-                f"by mse, but this table is read in chunks; got the task columns "
+                "Groups within groups need all rows in memory unless models are normal and scored "
+                "by mse, but this table is read in chunks; got the task columns "
                 f"{', '.join(map(repr, settings.task))}. Choose family=gaussian and metric=mse for "
                 "numbers, name one column, or fit a part of the table."
             )
@@ -298,15 +285,9 @@ class Schema:
     def columns(self) -> list[str]:
         """The columns that are needed."""
         settings = self.settings
-        named = [*settings.task, settings.target, *self.encoder.columns]
-        others = (settings.weights, settings.group, settings.time)
-        return list(dict.fromkeys([*named, *(name for name in others if name is not None)]))
-
-    def check_columns(self, columns: Sequence[str], table: str) -> None:
-        """Refuse another table that lacks columns of the fit."""
-        require_columns(columns, [self.settings.target], "the target", table)
-        needed = [*self.settings.task, *self.encoder.columns]
-        require_columns(columns, needed, "the model", table)
+        others = (settings.target, settings.weights, settings.group, settings.time)
+        names = [*settings.task, *self.encoder.columns, *(name for name in others if name)]
+        return list(dict.fromkeys(names))
 
     @property
     def n_features(self) -> int:
@@ -355,9 +336,9 @@ class Schema:
         frame, codes, labels = usable(frame, settings)
         target, mark = frame[settings.target], self.encoder.marks.get(settings.target)
         if self.classes is None:
-            y = target_numbers(target, mark)
+            y = reading.target_numbers(target, mark)
         else:
-            y = class_codes(target, self.classes, mark).astype(np.float64)
+            y = reading.class_codes(target, self.classes, mark).astype(np.float64)
         index = pd.Index(labels, tupleize_cols=False)
         return frame, Rows(
             X=self.encoder.encode(frame),
@@ -377,11 +358,10 @@ class Schema:
         Returns the rows to keep, and the extremes of all targets that count.
         """
         frame, rows = self.encoded(frame)
-        counted = rows.counted
+        settings, counted, horizon = self.settings, rows.counted, self.horizon
         ends = np.array([counted.min(), counted.max()]) if len(counted) else np.empty(0)
-        settings = self.settings
-        if self.horizon is not None:
-            times = time_values(frame[self.horizon.column], day_first=self.horizon.day_first)
+        if horizon is not None:
+            times = reading.time_values(frame[horizon.column], day_first=horizon.day_first)
             rows = replace(rows, folds=np.searchsorted(self.starts, times, side="right"))
         elif settings.group is not None:
             rows = replace(rows, groups=frame[settings.group].astype(object).map(str).to_numpy())
@@ -421,11 +401,6 @@ class Schema:
         share = min(max(room / n_rows, _FEWEST_TASKS / n_tasks), 1.0)
         return share, room / (share * n_rows)
 
-    def sums_at(self, frame: pd.DataFrame, at: Pass) -> PassSums:
-        """Sum rows at the parameters of a pass."""
-        _, rows = self.encoded(frame)
-        return at.sums(rows.X, rows.y, rows.codes, rows.weights)
-
     def rows_of(self, kept: Rows) -> tuple[Rows, Splits, NDArray[np.intp]]:
         """Rows that were kept, their splits, and the tasks that they belong to."""
         settings, classes = self.settings, self.classes
@@ -434,24 +409,14 @@ class Schema:
         if kept.folds is not None:
             splits = Splits.of(kept.folds, in_time=self.horizon is not None)
         else:
-            by_class = None if classes is None else y
-            splits = splits_of(
-                codes, settings.folds, settings.seed, classes=by_class, groups=kept.groups
-            )
+            of_classes = None if classes is None else y
+            splits = splits_of(codes, settings.folds, settings.seed, of_classes, kept.groups)
         if not splits.parts:  # such as one group only
             raise ValueError(
                 f"Testing {self.words} leaves nothing to train on. Hold out other rows."
             )
-        rows = replace(
-            kept,
-            y=y,
-            codes=codes,
-            n_tasks=len(tasks),
-            folds=None,
-            groups=None,
-            grades=self.target.grades,
-        )
-        return rows, splits, tasks
+        rows = replace(kept, y=y, codes=codes, n_tasks=len(tasks), folds=None, groups=None)
+        return replace(rows, grades=self.target.grades), splits, tasks
 
 
 def _check_size(survey: Survey) -> None:
@@ -509,9 +474,9 @@ def _target(survey: Survey) -> Target:
 def _in_time(survey: Survey, name: str) -> dict[str, Any]:
     """Moments that rows are divided at, and how far ahead and until when that tests."""
     times = survey.sample[name]
-    days = is_date(times)
-    day_first = days and has_days_first(times)
-    values = time_values(times, day_first=day_first)
+    days = reading.is_date(times)
+    day_first = days and reading.has_days_first(times)
+    values = reading.time_values(times, day_first=day_first)
     starts = time_starts(values, name, survey.settings.folds)
     before = [values[values < start].max() for start in starts]
     reach = float(np.max(np.append(before[1:], values.max()) - before))

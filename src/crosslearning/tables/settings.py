@@ -51,11 +51,11 @@ class FitSettings:
 
     task: tuple[str, ...] = option(
         "Column of the task (group) that a row belongs to: the school, the shop, the patient. Of "
-        "groups within groups several columns, outermost first: the district, the school.",
+        "groups within groups several columns, outermost first: the district, the school."
     )
     target: str = option(
         "Column to predict: a number or a class. Strings, booleans and numbers with two distinct "
-        "values are classes.",
+        "values are classes."
     )
     features: tuple[str, ...] | None = option(
         "Feature columns; by default all that hold numbers, categories or dates, except constants "
