@@ -240,8 +240,8 @@ class Files:
                 head = head if len(head) < _HEAD else head[: head.rfind(b"\n") + 1]
                 first = read_table(io.BytesIO(head), text=text)
                 texts = first.select_dtypes(exclude=["number", "bool"])
-                how = {"dialect": dialect_of(head)[0], "text": tuple(texts.columns)}
-                return cls(pattern, paths, list(first.columns), **how)
+                dialect, text = dialect_of(head)[0], tuple(texts.columns)
+                return cls(pattern, paths, list(first.columns), dialect=dialect, text=text)
         pq, n_rows = _parquet(), 0
         schema: Any = None
         for path in paths:

@@ -151,13 +151,15 @@ class _Comparison:
         schema, total = self.schema, collected.sums.total()
         some, of = len(tasks), total.n_tasks
         decided = [f"models were compared on {some:,} of {of:,} tasks"] if some < of else []
+        summary = RowSummary.of_sums(total, schema.encoder.feature_names, tasks)
+        fit_all = partial(fit_to_sums, schema, total, collected.ends, self.engine.pass_over)
         return Compared(
             schema=schema,
             trials=trials,
-            rows=RowSummary.of_sums(total, schema.encoder.feature_names, tasks),
+            rows=summary,
             checks=checks,
             notes=[*notes, *decided],
-            fit=cache(partial(fit_to_sums, schema, total, collected.ends, self.engine.pass_over)),
+            fit=cache(fit_all),
         )
 
     def _searched(
@@ -179,7 +181,7 @@ class _Comparison:
             progress=self.progress,
         )
         first, *linear = self._linear(rows.X.shape[1], rotated=rotated)
-        robust = [c for c in linear if c.family == "robust" and first.family != "robust"]
+        robust = [c for c in linear if c.family == "robust" != first.family]
         linear = [c for c in linear if c not in robust]
         search.first(first)
         trees = learners.trees(settings.epsilon) if bases.trees else []
@@ -269,11 +271,9 @@ class Compared:
         bases = {c.base for c in used if c.estimator is not None} - {"linear"}
         if not bases and len(used) == 1:
             return _state_of(self.fit(used[0]))
-        assert self.bases is not None  # which all but single linear models are fitted in
-        basis, parts = self.bases.final(bases) if bases else None, []
-        for one in used:
-            columns = basis.columns_of(one.base) if basis and one.base in bases else None
-            parts.append((weights[one.name], columns, _state_of(self.fit(one))))
+        basis = self.bases.final(bases) if self.bases and bases else None
+        columns = {base: basis.columns_of(base) for base in bases} if basis else {}
+        parts = [(weights[c.name], columns.get(c.base), _state_of(self.fit(c))) for c in used]
         return blend(parts, basis)
 
 
