@@ -23,7 +23,6 @@ _MOST_LEVELS = 30  # of a column, including the group of rare ones
 _MISSING = "(missing)"
 _OTHER = "(other)"
 _ROUNDING = 1e-9  # of a range: tolerance at its ends
-_AT_ONCE = 4096  # rows to stack
 Codes = NDArray[np.int64]
 BETWEEN = " / "  # labels of a task
 PARTS = ("year", "month", "days")  # of a date
@@ -113,21 +112,16 @@ class TableEncoder:
         """Count new values of categories, by column."""
         unknown = {}
         for name, levels in self.levels.items():
-            counts = counted(frame[name])
+            counts = counted(frame[name]).sort_values(ascending=False, kind="stable")
             new = counts[~counts.index.isin([*levels, *self.rare[name], _MISSING])]
             if len(new):
-                new = new.sort_values(ascending=False, kind="stable")
                 unknown[name] = {str(k): int(n) for k, n in new.items()}
         return unknown
 
     def unread(self, frame: pd.DataFrame) -> dict[str, int]:
         """Count values that are not numbers, by column of numbers."""
-        unread = {}
-        for name in self.plain:
-            present = frame[name].notna().to_numpy()
-            if count := int((np.isnan(self.read(frame, name)) & present).sum()):
-                unread[name] = count
-        return unread
+        gaps = {name: np.isnan(self.read(frame, name)) & frame[name].notna() for name in self.plain}
+        return {name: int(wrong.sum()) for name, wrong in gaps.items() if wrong.any()}
 
     def outside(self, frame: pd.DataFrame) -> tuple[int, dict[str, int]]:
         """Count the rows with a value outside the range of the fit, in all and by column."""
@@ -175,17 +169,7 @@ class TableEncoder:
             codes = pd.Index(listed, dtype=object).get_indexer(pd.Index(texts))[rows]
             codes = np.where(codes < 0, len(listed) if None in levels else -1, codes)
             columns += [codes == levels.index(level) for level in _encoded_levels(levels)]
-        return _side_by_side(columns, len(frame))
-
-
-def _side_by_side(columns: list[NDArray[Any]], n_rows: int) -> NDArray[np.float64]:
-    """Stack columns a few rows at a time, which stay in the cache: four times as fast."""
-    array = np.empty((n_rows, len(columns)))
-    for start in range(0, n_rows, _AT_ONCE):
-        rows = slice(start, start + _AT_ONCE)
-        for k, column in enumerate(columns):
-            array[rows, k] = column[rows]
-    return array
+        return np.stack(columns, axis=1, dtype=np.float64)
 
 
 def _days(

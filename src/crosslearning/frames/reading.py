@@ -95,7 +95,7 @@ def _parsed(stream: BinaryIO, text: Collection[str]) -> pd.DataFrame:
     head = stream.read(_SAMPLE)
     stream.seek(0)
     if head.startswith(b"PAR1"):
-        _parquet()
+        require("A Parquet file", "pyarrow")
         stored = pd.read_parquet(stream)
         named = [name for name in stored.index.names if name is not None]
         return stored.reset_index(named) if named else stored
@@ -150,18 +150,15 @@ def _text_options(dialect: Dialect, text: Collection[str] | None) -> dict[str, A
 
 def _with_codes(stream: BinaryIO, frame: pd.DataFrame, options: dict[str, Any]) -> pd.DataFrame:
     """Read columns of integers from 0 again as text if a value is written as a code."""
-    whole = [
-        name
-        for name, values in frame.select_dtypes("number").items()
-        if values.min() >= 0 and not values.dropna().head(_ROWS).mod(1).any()
-    ]
-    if not whole:
-        return frame
-    stream.seek(0)
-    written = pd.read_csv(stream, **(options | {"usecols": whole, "dtype": str}))
-    for name in whole:
-        if written[name].str.strip().str.fullmatch(CODE).any():
-            frame[name] = written[name].str.strip()
+    numbers = frame.select_dtypes("number")
+    first = numbers.loc[:, numbers.min() >= 0].head(_ROWS)
+    whole = [name for name in first if not first[name].dropna().mod(1).any()]
+    if whole:
+        stream.seek(0)
+        written = pd.read_csv(stream, **(options | {"usecols": whole, "dtype": str}))
+        for name in whole:
+            if written[name].str.strip().str.fullmatch(CODE).any():
+                frame[name] = written[name].str.strip()
     return frame
 
 

@@ -102,7 +102,6 @@ class _Comparison:
         return self._by_rows(collected, moment if self.schema.complete else np.inf)
 
     def _by_sums(self, collected: Collected) -> Compared:
-        """Compare linear models of normal targets by sums of all rows."""
         schema, kept, ends, sums = self.schema, *collected
         models = self._linear(schema.n_features)
         trials, predictions, tasks = compare_by_sums(
@@ -167,15 +166,16 @@ class _Comparison:
     ) -> tuple[Trials, Bases]:
         """Try linear models, then others whose features help, or that are wanted."""
         schema, settings = self.schema, self.schema.settings
-        slow = schema.target.family == "gamma" and not settings.single_family
-        family = "gaussian" if slow else schema.target.family
+        kind, family, epsilon = schema.target.kind, schema.target.family, settings.epsilon
+        if family == "gamma" and not settings.single_family:
+            family = "gaussian"  # gamma models are slow
         base = settings.base if schema.complete and not rotated else "linear"
         bases = Bases(rows, splits, base, family, settings.seed)
         search = CandidateSearch(
             bases,
             schema.metric,
             # A bound applies to a single model, and weights of a blend are those of means.
-            blend=schema.complete and settings.epsilon == np.inf and settings.level is None,
+            blend=schema.complete and epsilon == np.inf and settings.level is None,
             moment=moment,
             jobs=settings.jobs,
             progress=self.progress,
@@ -184,11 +184,10 @@ class _Comparison:
         robust = [c for c in linear if c.family == "robust" != first.family]
         linear = [c for c in linear if c not in robust]
         search.first(first)
-        trees = learners.trees(settings.epsilon) if bases.trees else []
+        trees = learners.trees(epsilon) if bases.trees else []
         search.more([*trees, *linear], share=(0.1, 0.4))
         if robust and search.heavy_tails:
             search.more(robust, share=(0.4, 0.5))
-        kind, epsilon = schema.target.kind, settings.epsilon
         others = learners.based(kind, family, bases.blocks, epsilon, bases.n_scores)
         others = self._completed(others)
         on_means = [c for c in others if "means" in BLOCKS[c.base]]

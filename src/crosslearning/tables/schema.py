@@ -18,11 +18,12 @@ from crosslearning.frames.columns import as_numbers, require_columns
 from crosslearning.frames.encoder import TableEncoder, TaskLevels, tidy
 from crosslearning.tables.findings import Horizon
 from crosslearning.tables.rows import Rows, Splits, deal, splits_of, time_starts, uniform
-from crosslearning.tables.settings import FitSettings
+from crosslearning.tables.settings import FAMILIES, FitSettings
 from crosslearning.tables.target import Features, Target, features_of, remarks, target_of
 from crosslearning.tasks.labels import as_objects
 
 Array = NDArray[np.float64]
+Codes = NDArray[np.intp]
 COMPARED = 50_000  # tasks that are enough to compare models by sums
 _SAMPLE = 50_000  # rows to recognise columns from
 _MOST_CLASSES = 100  # distinct targets to keep
@@ -60,12 +61,7 @@ class Survey:
     counts: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # theirs
     targets: NDArray[Any] | None = field(default_factory=lambda: np.empty(0))  # None if many
     sample: pd.DataFrame = field(default_factory=pd.DataFrame)  # rows in order, drawn at random
-    keys: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))  # that they are drawn by
-
-    @property
-    def size(self) -> int | float:
-        """Largest number of rows in the sample."""
-        return max(self.room, _SAMPLE)
+    keys: Array = field(default_factory=lambda: np.empty(0))  # that they are drawn by
 
     @property
     def complete(self) -> bool:
@@ -79,20 +75,13 @@ class Survey:
         for name in rows.select_dtypes("number"):
             as_numbers(rows[name])  # refuses infinities here, where the part is known
         keys = uniform(part, rows.index.to_numpy(), self.settings.seed, "sample")
-        few = keys < (self.keys.max() if len(self.keys) == self.size else np.inf)
-        self.add(
-            replace(
-                self,
-                n_rows=len(rows),
-                dropped=len(frame) - len(rows),
-                unlabelled=int(frame[target].notna().sum()) - len(rows),
-                labels=labels,
-                counts=np.bincount(codes, minlength=len(labels)),
-                targets=_few(np.asarray(rows[target].unique())),
-                sample=rows[few],
-                keys=keys[few],
-            )
-        )
+        few = keys < (self.keys.max() if len(self.keys) == max(self.room, _SAMPLE) else np.inf)
+        seen = replace(self, n_rows=len(rows), dropped=len(frame) - len(rows))
+        seen.unlabelled = int(frame[target].notna().sum()) - len(rows)
+        seen.labels, seen.counts = labels, np.bincount(codes, minlength=len(labels))
+        seen.targets = _few(np.asarray(rows[target].unique()))
+        seen.sample, seen.keys = rows[few], keys[few]
+        self.add(seen)
 
     def add(self, other: Survey) -> None:
         """Take rows of another survey into account."""
@@ -108,15 +97,13 @@ class Survey:
         self.keys = np.append(self.keys, other.keys)
         if samples := [part for part in (self.sample, other.sample) if len(part)]:
             self.sample = pd.concat(samples)
-        if len(self.keys) > self.size:
-            smallest = np.sort(np.argsort(self.keys, kind="stable")[: int(self.size)])
+        size = max(self.room, _SAMPLE)
+        if len(self.keys) > size:
+            smallest = np.sort(np.argsort(self.keys, kind="stable")[: int(size)])
             self.sample, self.keys = self.sample.iloc[smallest], self.keys[smallest]
 
     def tasks(self, *, text_labels: bool) -> tuple[pd.Index[Any], NDArray[Any], TaskLevels | None]:
-        """Labels in order: as written, then with their types; and by column if there are several.
-
-        If all of a column were read as text, whole numbers are numbers.
-        """
+        """Labels in order: as written, with their types, and by column if there are several."""
         written = pd.Index(self.labels, tupleize_cols=False)
         if len(self.settings.task) == 1:
             labels, ranks = _ranked(written, text_labels=text_labels)
@@ -131,7 +118,7 @@ class Survey:
 
 def _ranked(written: pd.Index[Any], *, text_labels: bool) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Distinct labels in order, and the position of each label among them."""
-    if text_labels and written.astype(str).str.fullmatch(_WHOLE).all():
+    if text_labels and written.astype(str).str.fullmatch(_WHOLE).all():  # read as text
         written = written.astype(np.int64)
     codes, distinct = pd.factorize(written)
     try:
@@ -141,9 +128,7 @@ def _ranked(written: pd.Index[Any], *, text_labels: bool) -> tuple[NDArray[Any],
     return as_objects(list(distinct[order])), np.argsort(order)[codes]
 
 
-def usable(
-    frame: pd.DataFrame, settings: FitSettings
-) -> tuple[pd.DataFrame, NDArray[np.intp], NDArray[Any]]:
+def usable(frame: pd.DataFrame, settings: FitSettings) -> tuple[pd.DataFrame, Codes, NDArray[Any]]:
     """Rows with a target, the code of each one's task, and the label of each code."""
     columns = [_factorized(frame[name]) for name in settings.task]
     codes, labels = columns[0] if len(columns) == 1 else _combined(columns)
@@ -164,7 +149,7 @@ def usable(
     return frame, codes, labels
 
 
-def _factorized(column: pd.Series[Any]) -> tuple[NDArray[np.intp], NDArray[Any]]:
+def _factorized(column: pd.Series[Any]) -> tuple[Codes, NDArray[Any]]:
     """Return the code of each row's label, -1 if it has none, and the label of each code."""
     codes, uniques = pd.factorize(column)
     labels = tidy(pd.Series(np.asarray(uniques)))
@@ -172,9 +157,7 @@ def _factorized(column: pd.Series[Any]) -> tuple[NDArray[np.intp], NDArray[Any]]
     return np.where(missing[codes], -1, codes), labels.to_numpy()
 
 
-def _combined(
-    columns: list[tuple[NDArray[np.intp], NDArray[Any]]],
-) -> tuple[NDArray[np.intp], NDArray[Any]]:
+def _combined(columns: list[tuple[Codes, NDArray[Any]]]) -> tuple[Codes, NDArray[Any]]:
     """Return the same for several columns: labels are tuples."""
     numbers = np.column_stack([codes for codes, _ in columns])
     full = (numbers >= 0).all(axis=1)
@@ -224,18 +207,13 @@ class Schema:
         numeric = target.classes is None or target.classes.dtype.kind in "fi"
         marked = [name for name in (target.name if numeric else None, settings.weights) if name]
         in_time = {} if settings.time is None else _in_time(survey, settings.time)
+        numbers, categories, dates = map(features.of, ("number", "category", "date"))
         schema = cls(
             survey=survey,
             target=target,
             features=features,
             metric=metric_of(settings.metric, target.kind, settings.level),
-            encoder=TableEncoder.of(
-                survey.sample,
-                numbers=features.of("number"),
-                categories=features.of("category"),
-                dates=features.of("date"),
-                marked=marked,
-            ),
+            encoder=TableEncoder.of(survey.sample, numbers, categories, dates, marked),
             written=written,
             labels=labels,
             levels=levels,
@@ -268,8 +246,8 @@ class Schema:
     @property
     def summed_by_fold(self) -> bool:
         """Whether models are compared by sums, not by rows."""
-        by_sums = self.target.family == "gaussian" and self.metric.name == "mse"
-        return by_sums and not self.complete
+        normal = self.target.family == "gaussian"
+        return normal and self.metric.name == "mse" and not self.complete
 
     @property
     def notes(self) -> list[str]:
@@ -371,18 +349,13 @@ class Schema:
         if rows.folds is not None:
             folds = rows.folds
         elif rows.groups is not None:  # which decide alone
-            codes, names = pd.factorize(rows.groups)
-            random = uniform(pd.util.hash_array(names), 0, settings.seed, "group")
-            folds = (self.n_folds * random).astype(np.intp)[codes]
-        sums.partial_fit(
-            rows.X,
-            rows.y,
-            rows.codes,
-            # Of all tasks, codes are the positions; a part of a table may lack some.
-            labels=sums.labels if sums.n_tasks == len(self.labels) else None,
-            sample_weight=rows.weights,
-            folds=folds if sums.n_folds > 1 else None,
-        )
+            random = uniform(pd.util.hash_array(rows.groups), 0, settings.seed, "group")
+            folds = (self.n_folds * random).astype(np.intp)
+        # Of all tasks, codes are the positions; a part of a table may lack some.
+        labels = sums.labels if sums.n_tasks == len(self.labels) else None
+        by_fold, weights = folds if sums.n_folds > 1 else None, rows.weights
+        X, y, codes = rows.X, rows.y, rows.codes
+        sums.partial_fit(X, y, codes, labels=labels, sample_weight=weights, folds=by_fold)
         task_share, row_share = self._shares
         keep = (keys < row_share) & (rows.row_weights > 0)
         if task_share < 1:
@@ -441,14 +414,14 @@ def _check_size(survey: Survey) -> None:
 
 def _refuse_in_chunks(settings: FitSettings) -> None:
     """Refuse options that need all rows in memory."""
-    possible = {"base": ("auto", "linear"), "jobs": (1,), "quantile": (None,)}
-    wrong = [name for name, values in possible.items() if getattr(settings, name) not in values]
-    wrong += ["family"] if _needs_rows(settings.family) else []
-    if wrong:
-        raise ValueError(
-            f"Option {wrong[0]}={getattr(settings, wrong[0])} needs all rows in memory, but this "
-            "table is read in chunks. Choose another value, or fit a part of the table."
-        )
+    families = [name for name in FAMILIES if not _needs_rows(name)]
+    possible = {"base": ("auto", "linear"), "jobs": (1,), "quantile": (None,), "family": families}
+    for name, values in possible.items():
+        if getattr(settings, name) not in values:
+            raise ValueError(
+                f"Option {name}={getattr(settings, name)} needs all rows in memory, but this table "
+                "is read in chunks. Choose another value, or fit a part of the table."
+            )
 
 
 def _needs_rows(family: str) -> bool:

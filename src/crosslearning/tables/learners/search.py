@@ -132,7 +132,7 @@ class Bases:
 
 
 class FoldPredictions(NamedTuple):
-    """Out-of-fold predictions of all rows, their standard deviations (else NaN), and seconds."""
+    """Out-of-fold predictions of all rows, their standard deviations or NaN, and seconds."""
 
     predictions: Array
     sds: Array
@@ -154,9 +154,8 @@ class CrossValidation:
         try:
             with deadline(moment):
                 for s, _ in enumerate(steps(candidate, predictions, sds), start=1):
-                    seconds = time.monotonic() - begun
-                    # The remaining splits, and all rows.
-                    if begun + seconds * (1 + (n_splits - s + 1) / s) > moment:
+                    # All splits, and all rows.
+                    if begun + (time.monotonic() - begun) * (n_splits + 1) / s > moment:
                         return None
         except OutOfTimeError:
             return None
@@ -173,8 +172,8 @@ class CrossValidation:
                 model = self._model(candidate, based, train, s)
                 if getattr(candidate.estimator, "covariance", None) == "auto":
                     # Finding the structure takes most of the time: it is that of the first split.
-                    known = clone(candidate.estimator).set_params(covariance=model.structure_)
-                    candidate = replace(candidate, estimator=known)
+                    fixed = clone(candidate.estimator).set_params(covariance=model.structure_)
+                    candidate = replace(candidate, estimator=fixed)
                 predictions[test], sds[test] = predict_rows(model, based.take(test))
                 if not np.isfinite(predictions[test]).all():
                     raise NotFittedError("its predictions are not finite")
@@ -312,10 +311,8 @@ class CandidateSearch:
     @property
     def _weights(self) -> Array:
         """Weight of the test rows of each split and task."""
-        weights = np.zeros((len(self.parts), self.rows.n_tasks))
-        for of_split, (_, test) in zip(weights, self.parts, strict=True):
-            np.add.at(of_split, self.rows.codes[test], self.rows.row_weights[test])
-        return weights
+        codes, weights, n_tasks = self.rows.codes, self.rows.row_weights, self.rows.n_tasks
+        return np.stack([np.bincount(codes[t], weights[t], n_tasks) for _, t in self.parts])
 
     def _scores(self, predictions: Array) -> Array:
         """Scores by both metrics, shape (2, n_splits, n_tasks)."""
@@ -435,10 +432,8 @@ def _of_tasks(kept: Rows, tasks: NDArray[np.intp], n_tasks: int) -> tuple[Rows, 
     """Rows of some tasks, under the numbers that these have among themselves; and their folds."""
     position = np.full(n_tasks, -1)
     position[tasks] = np.arange(len(tasks))
-    codes = position[kept.codes]
-    at = np.flatnonzero(codes >= 0)
-    folds = np.asarray(kept.folds)[at]
-    return Rows(kept.X[at], kept.y[at], codes[at], len(tasks)), folds
+    some = kept.take(position[kept.codes] >= 0)
+    return Rows(some.X, some.y, position[some.codes], len(tasks)), np.asarray(some.folds)
 
 
 def _scores(coef: Array, intercept: Array, cells: Cells) -> Array:
@@ -448,5 +443,4 @@ def _scores(coef: Array, intercept: Array, cells: Cells) -> Array:
     gap = np.einsum("nj,nj->n", v, cells.means) - intercept
     total = np.maximum(squares, 0.0) + cells.weights * gap**2
     scores = np.full(len(v), np.nan)
-    np.divide(-total, cells.weights, out=scores, where=cells.weights > 0)
-    return scores
+    return np.asarray(np.divide(-total, cells.weights, out=scores, where=cells.weights > 0))
