@@ -101,10 +101,7 @@ def _number(value: Any, mark: str) -> float:
 def as_numbers(
     values: pd.Series[Any], default: str | None = None, *, strict: bool = True
 ) -> NDArray[np.float64]:
-    """Return numbers, NaN where missing or, if few or not `strict`, no numbers; refuse infinities.
-
-    `default` is the decimal mark where the column does not show it.
-    """
+    """Return finite numbers; NaN where missing or, if few or not `strict`, where there is none."""
     if isinstance(values.dtype, np.dtype) and values.dtype.kind in "fiu":
         plain = values.to_numpy(dtype=np.float64)
         if not np.isinf(plain).any():
@@ -172,8 +169,7 @@ def column_of(
         return Column(name, "date", 0, missing, constant)
     levels = int(values.nunique())
     if type_ is None and levels > max(_FEW, _DISTINCT * (len(values) - missing)):
-        reason = "it is text: nearly all of its values differ"
-        return Column(name, "unusable", levels, missing, reason)
+        return Column(name, "unusable", levels, missing, "it is text: nearly all values differ")
     return Column(name, "category", levels, missing, constant)
 
 
@@ -333,9 +329,7 @@ def check_names(columns: Iterable[Hashable]) -> None:
     """Refuse column names that are not distinct strings."""
     for name, count in Counter(columns).items():
         if not isinstance(name, str):
-            raise ValueError(
-                f"Column names must be strings; got {name!r}. "
-                "Use `frame.columns = frame.columns.astype(str)`."
-            )
+            remedy = "Use `frame.columns = frame.columns.astype(str)`."
+            raise ValueError(f"Column names must be strings; got {name!r}. {remedy}")
         if count > 1:
             raise ValueError(f"Column names must differ; got {name!r} twice. Rename one of them.")

@@ -207,11 +207,7 @@ def _reason(error: Exception) -> str:
 
 @dataclass(frozen=True)
 class Files:
-    """Files of one table, all of the same columns, to be read in chunks.
-
-    Parquet files have the Arrow `schema` of the first; text files a `dialect`, and columns that are
-    `text`, or all as they are written if that is None.
-    """
+    """Files of one table, to be read in chunks: Parquet has a `schema`, text a `dialect`."""
 
     source: str
     paths: tuple[Path, ...]
@@ -219,7 +215,7 @@ class Files:
     schema: Any = None
     n_rows: int | None = None
     dialect: Dialect | None = None
-    text: tuple[str, ...] | None = ()
+    text: tuple[str, ...] | None = ()  # columns that are text; if None, all as they are written
     first: int = 0  # number of the first file, if these are some of several
 
     @property

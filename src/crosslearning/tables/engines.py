@@ -48,9 +48,8 @@ class FrameTable:
             return
         try:
             if absent := [name for name in columns if name not in self.frame.columns]:
-                raise ValueError(
-                    f"All partitions must have the same columns; it has no {absent[0]!r}."
-                )
+                rule = "All partitions must have the same columns"
+                raise ValueError(f"{rule}; it has no {absent[0]!r}.")
             yield work(self.part, self.frame[list(columns)])
         except ValueError as error:
             raise ValueError(f"Partition {self.part}: {error}") from error
@@ -145,11 +144,7 @@ class Engine:
 
 @dataclass(eq=False)
 class ClusterEngine(Engine):
-    """Goes over the parts of a table on the workers of a Dask cluster, where they are.
-
-    A part is a table itself: a delayed data frame, or a file that all workers can read. Sums of the
-    tasks of a part are merged on the workers by ranges of tasks.
-    """
+    """Goes over the parts of a table, themselves tables, on the workers of a Dask cluster."""
 
     parts: list[Any] = field(default_factory=list)
     counts: list[tuple[NDArray[Any], Counts]] = field(default_factory=list)  # of labels, by part

@@ -223,10 +223,7 @@ class _Comparison:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Compared:
-    """Models compared on held-out rows, checks of the chosen one, and how to fit any to all rows.
-
-    `bases` are there if all rows are in memory, `rotation` if features are principal axes.
-    """
+    """Models compared on held-out rows, checks of the chosen one, and how to fit any of them."""
 
     schema: Schema
     trials: Trials
@@ -234,8 +231,8 @@ class Compared:
     checks: Checks
     notes: list[str]
     fit: Callable[[Candidate], Any]
-    bases: Bases | None = None
-    rotation: Rotation | None = None
+    bases: Bases | None = None  # of rows that are all in memory
+    rotation: Rotation | None = None  # if features are principal axes
 
     @property
     def described(self) -> Any:

@@ -174,10 +174,7 @@ def fitted(
     nested: bool = False,
     sums: Statistics | None = None,
 ) -> Any:
-    """Fit a clone; labels of tasks are numbers by default.
-
-    A normal model is fitted from the `sums` of the rows, unless it is `nested`: knows groups.
-    """
+    """Fit a clone to rows, or to their sums; labels of tasks are numbers by default."""
     model = clone(estimator)
     labels = np.arange(rows.n_tasks) if labels is None else labels
     if isinstance(model, CrossBayesianRidge) and not nested:
@@ -211,10 +208,7 @@ def bounds_of(y: Array) -> Array:
 
 
 def predict_rows(model: Any, rows: Rows) -> tuple[Array, Array]:
-    """Means and standard deviations of targets, or probabilities of all classes and NaN.
-
-    The labels of the model are task numbers.
-    """
+    """Means and standard deviations of targets, or probabilities and NaN; tasks have numbers."""
     state, codes = state_of(model), _codes(model, rows)
     if rows.classes is None:
         return forecast(state, rows.X, codes)

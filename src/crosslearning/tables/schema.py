@@ -331,10 +331,7 @@ class Schema:
     def add(
         self, frame: pd.DataFrame, seen: NDArray[np.int64], sums: Statistics
     ) -> tuple[Rows, Array]:
-        """Add rows to sums, having seen so many rows of each task.
-
-        Returns the rows to keep, and the extremes of all targets that count.
-        """
+        """Add rows to sums, having seen so many of each task; return some, and extreme targets."""
         frame, rows = self.encoded(frame)
         settings, counted, horizon = self.settings, rows.counted, self.horizon
         ends = np.array([counted.min(), counted.max()]) if len(counted) else np.empty(0)
@@ -364,10 +361,7 @@ class Schema:
 
     @property
     def _shares(self) -> tuple[float, float]:
-        """Shares of the tasks, and of their rows, to keep.
-
-        Normal models are compared by sums of all rows, others on all rows of some tasks.
-        """
+        """Shares of the tasks, and of their rows, to keep; sums replace all rows but a few."""
         n_rows, n_tasks, room = self.survey.n_rows, len(self.labels), self.survey.room
         if self.summed_by_fold:
             return 1.0, _SHOWN * max(n_tasks / COMPARED, 1.0) / n_rows

@@ -46,10 +46,8 @@ _WORDS = {
     "splines": "with curves",
     "splines-means": "with curves and task means",
 }
-# Task means are constant in a task, so that separate models do not see them.
-_SEPARATE_BASE = {"means": "linear", "splines-means": "splines"}
-# A task alone has too few rows to learn the overdispersion of.
-_SEPARATE_FAMILY = {"negative-binomial": "poisson"}
+# Separate models do not see task means, which are constant, and cannot learn overdispersion.
+_SEPARATE = {"means": "linear", "splines-means": "splines", "negative-binomial": "poisson"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +83,7 @@ class Candidate:
     @property
     def separate_end(self) -> tuple[str, str]:
         """The learner whose separate models are those of this one."""
-        family = _SEPARATE_FAMILY.get(self.family, self.family)
-        return _SEPARATE_BASE.get(self.base, self.base), family
+        return _SEPARATE.get(self.base, self.base), _SEPARATE.get(self.family, self.family)
 
 
 def _phrase(*words: str, family: str) -> str:
@@ -107,8 +104,7 @@ def with_nested(models: Sequence[Candidate]) -> list[Candidate]:
     for model in models:
         both.append(model)
         # Robust models of groups within groups have no bounds.
-        bounded = model.family == "robust" and model.estimator.epsilon < inf
-        if model.end == "cross" and not bounded:
+        if model.end == "cross" and (model.family != "robust" or model.estimator.epsilon == inf):
             name, label = model.name.replace("cross", "nested", 1), f"nested {model.label}"
             both.append(replace(model, name=name, label=label, nested=True))
     return both
@@ -149,7 +145,7 @@ def based(
     models = []
     for base, block in blocks.items():
         shared = {"epsilon": epsilon, "standardize": False, "blocks": block}
-        ends = _TWO if base in _SEPARATE_BASE else _THREE
+        ends = _TWO if base in _SEPARATE else _THREE
         models += _models(kind, family, ends, n_scores * len(block), shared, base)
     return models
 
@@ -194,10 +190,7 @@ def _models(
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """A choice among some candidates: weights by name from all splits, scores by split and task.
-
-    What is scored on a split is a choice made on the others; if it blends, with `predictions`.
-    """
+    """Weights by name from all splits; scores, and predictions, of choices made on other splits."""
 
     weights: dict[str, float]
     scores: Array
@@ -207,11 +200,7 @@ class Choice:
 def choices(
     candidates: Sequence[Candidate], choice: Callable[[Sequence[Candidate]], Choice]
 ) -> dict[str, Choice]:
-    """Choose among all candidates, and among those that a sentence compares them with.
-
-    Sharing is compared on equal terms: with "pooled" models, which all learners have; and with
-    "separate" ones by a choice among the learners that have them: "paired".
-    """
+    """Choose among all candidates, those at an end, and the learners that have separate models."""
     pooled, separate = ([c for c in candidates if c.end == end] for end in ("pooled", "separate"))
     made = {"all": choice([c for c in candidates if c.kept])}
     if pooled:

@@ -200,10 +200,7 @@ class CrossValidation:
 
 @dataclass(eq=False)
 class CandidateSearch:
-    """Tries candidates until a moment, in a number of processes, and chooses among them.
-
-    With `blend`, the choice is a blend of their predictions, otherwise the best mean score.
-    """
+    """Tries candidates until a moment, in some processes, and chooses the best one or a blend."""
 
     bases: Bases
     metric: Metric
