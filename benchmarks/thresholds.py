@@ -40,7 +40,6 @@ class Rule(NamedTuple):
 
 RULES = {
     "one variance per block beyond 60 coefficients": Rule("learners.candidates", "_WIDE", inf),
-    "gamma models up to 8 features only": Rule("learners.candidates", "_SLOW", inf, ALL[:1]),
     "looser tolerance for wide models": Rule("learners.candidates", "_ROUGH", 1e-6),
     "linear models only beyond 100 features": Rule("learners.search", "_WIDEST", inf),
     "robust models for heavy tails only": Rule("learners.search", "_NORMAL", -inf, ALL[:1]),

@@ -1,7 +1,6 @@
 """What a column holds: numbers as people write them, categories, dates, or nothing of use.
 
-Columns are indexed by row number from 0, so that messages can name rows. The decimal mark is that
-of a column: one with 1.234,56 has a comma, and then 1.234 is 1234.
+Columns are indexed by row number from 0. With a decimal comma, 1.234 is 1234.
 """
 
 from __future__ import annotations
@@ -87,15 +86,12 @@ def numbers_in(values: pd.Series[Any], mark: str) -> NDArray[np.float64]:
 
 
 def _number(value: Any, mark: str) -> float:
-    plain = value
-    if isinstance(value, str):
-        unlike = "_" in value or (mark == "," and "." in value)  # which Python would read, too
-        plain = "" if unlike else value.replace(mark, ".")
-    try:
-        number = float(plain)
-        return number if plain is value or np.isfinite(number) else np.nan
-    except (TypeError, ValueError):
-        match = _WRITTEN.fullmatch(value.strip()) if isinstance(value, str) else None
+    if not isinstance(value, str):
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            return np.nan
+    match = _WRITTEN.fullmatch(value.strip())
     if not match or not _BODIES[mark].fullmatch(match["body"]):
         return np.nan
     digits = re.sub(rf"[^\d{mark}]", "", match["body"]).replace(mark, ".")
@@ -105,10 +101,7 @@ def _number(value: Any, mark: str) -> float:
 def as_numbers(
     values: pd.Series[Any], default: str | None = None, *, strict: bool = True
 ) -> NDArray[np.float64]:
-    """Return numbers, NaN where missing or, if few or not `strict`, no numbers; refuse infinities.
-
-    `default` is the decimal mark where the column does not show it.
-    """
+    """Return finite numbers; NaN where missing or, if few or not `strict`, where there is none."""
     if isinstance(values.dtype, np.dtype) and values.dtype.kind in "fiu":
         plain = values.to_numpy(dtype=np.float64)
         if not np.isinf(plain).any():
@@ -116,9 +109,8 @@ def as_numbers(
     numbers = numbers_in(values, mark_of(values, default))
     present = values.notna().to_numpy()
     wrong = np.isnan(numbers) & present
-    if not strict or wrong.sum() <= _SLIPS * present.sum():
-        wrong[:] = False
-    wrong |= np.isinf(numbers)
+    many = strict and wrong.sum() > _SLIPS * present.sum()
+    wrong = wrong & many | np.isinf(numbers)
     if wrong.any():
         raise ValueError(
             f"Column {values.name!r} must hold finite numbers; got {first_of(values[wrong])}. "
@@ -177,23 +169,19 @@ def column_of(
         return Column(name, "date", 0, missing, constant)
     levels = int(values.nunique())
     if type_ is None and levels > max(_FEW, _DISTINCT * (len(values) - missing)):
-        reason = "it is text: nearly all of its values differ"
-        return Column(name, "unusable", levels, missing, reason)
+        return Column(name, "unusable", levels, missing, "it is text: nearly all values differ")
     return Column(name, "category", levels, missing, constant)
 
 
 def _kind(values: pd.Series[Any]) -> Literal["number", "string", "date", "other"]:
     if types.is_complex_dtype(values.dtype):
         return "other"
-    if types.is_numeric_dtype(values.dtype):
-        return "number"
     inferred = types.infer_dtype(values, skipna=True)
-    if inferred in _NUMBERS:
+    if types.is_numeric_dtype(values.dtype) or inferred in _NUMBERS:
         return "number"
     first = values.dropna().head(_SAMPLE)
-    if inferred in _DATES or (
-        len(first) and all(isinstance(v, str) and _DATE.fullmatch(v.strip()) for v in first)
-    ):
+    as_text = len(first) and all(isinstance(v, str) and _DATE.fullmatch(v.strip()) for v in first)
+    if inferred in _DATES or as_text:
         return "date"
     if not all(map(types.is_scalar, first)):
         return "other"
@@ -326,26 +314,22 @@ def require_columns(
 ) -> None:
     """Refuse names that are not among the columns; suggest similar ones."""
     present = list(columns)
-    absent = [name for name in names if name not in present]
-    if not absent:
-        return
-    near = get_close_matches(absent[0], map(str, present), n=1)
-    hint = f"Did you mean {near[0]!r}? " if near else ""
-    if role == "the task" and set(absent[0].split(",")) <= set(present):
-        hint = "Name each column with its own --task (in Python, in a list). "
-    raise ValueError(
-        f"{table} has no column {', '.join(map(repr, absent))} for {role}. {hint}"
-        f"Its columns are {listed(present, _LISTED_COLUMNS)}."
-    )
+    if absent := [name for name in names if name not in present]:
+        near = get_close_matches(absent[0], map(str, present), n=1)
+        hint = f"Did you mean {near[0]!r}? " if near else ""
+        if role == "the task" and set(absent[0].split(",")) <= set(present):
+            hint = "Name each column with its own --task (in Python, in a list). "
+        raise ValueError(
+            f"{table} has no column {', '.join(map(repr, absent))} for {role}. {hint}"
+            f"Its columns are {listed(present, _LISTED_COLUMNS)}."
+        )
 
 
 def check_names(columns: Iterable[Hashable]) -> None:
     """Refuse column names that are not distinct strings."""
     for name, count in Counter(columns).items():
         if not isinstance(name, str):
-            raise ValueError(
-                f"Column names must be strings; got {name!r}. "
-                "Use `frame.columns = frame.columns.astype(str)`."
-            )
+            remedy = "Use `frame.columns = frame.columns.astype(str)`."
+            raise ValueError(f"Column names must be strings; got {name!r}. {remedy}")
         if count > 1:
             raise ValueError(f"Column names must differ; got {name!r} twice. Rename one of them.")

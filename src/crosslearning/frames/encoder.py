@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from numbers import Real
 from typing import Any
 
@@ -24,7 +23,6 @@ _MOST_LEVELS = 30  # of a column, including the group of rare ones
 _MISSING = "(missing)"
 _OTHER = "(other)"
 _ROUNDING = 1e-9  # of a range: tolerance at its ends
-_AT_ONCE = 4096  # rows to stack
 Codes = NDArray[np.int64]
 BETWEEN = " / "  # labels of a task
 PARTS = ("year", "month", "days")  # of a date
@@ -36,9 +34,8 @@ class TableEncoder:
 
     Missing numbers become the median, with a column that flags them. Categories become one
     indicator per level (a single one for two levels); levels with fewer than 10 rows (or 2 % of a
-    small table), those beyond the 30 most frequent, and new ones share one. Missing is a level of
-    its own. A date becomes three numbers: year, month, and days since 1970. Numbers written as text
-    have decimal `marks`, also those of target and weights.
+    small table), those beyond the 30 most frequent, and new ones share one. Missing is a level. A
+    date becomes year, month, and days since 1970. Numbers written as text have decimal `marks`.
     """
 
     numbers: dict[str, float]
@@ -60,29 +57,25 @@ class TableEncoder:
         marked: Sequence[str] = (),
     ) -> TableEncoder:
         """Learn medians, ranges and levels from rows, and decimal marks of `marked` columns too."""
-        medians, ranges, flagged, levels, rare = {}, {}, [], {}, {}
         written = [n for n in (*numbers, *marked) if not is_numeric_dtype(frame[n].dtype)]
         marks = {name: mark_of(frame[name]) for name in written}
-        plain = ((name, as_numbers(frame[name], marks.get(name))) for name in numbers)
         day_first = [name for name in dates if has_days_first(frame[name])]
+        columns = {name: as_numbers(frame[name], marks.get(name)) for name in numbers}
+        columns |= _days(frame, dates, day_first)
         of_dates = {f"{name} {part}" for name in dates for part in PARTS[:-1]}
-        for name, column in chain(plain, _days(frame, dates, day_first)):
-            medians[name] = float(np.nanmedian(column))
-            if name not in of_dates:
-                ranges[name] = [float(np.nanmin(column)), float(np.nanmax(column))]
-            if np.isnan(column).any():
-                flagged.append(name)
-        for name in categories:
-            counts = counted(frame[name])
-            levels[name] = _levels(counts)
-            rare[name] = sorted(set(counts.index) - set(levels[name]))
+        counts = {name: counted(frame[name]) for name in categories}
+        levels = {name: _levels(of) for name, of in counts.items()}
         return cls(
-            numbers=medians,
-            flagged=flagged,
+            numbers={name: float(np.nanmedian(values)) for name, values in columns.items()},
+            flagged=[name for name, values in columns.items() if np.isnan(values).any()],
             levels=levels,
             dates=list(dates),
-            rare=rare,
-            ranges=ranges,
+            rare={name: sorted(set(of.index) - set(levels[name])) for name, of in counts.items()},
+            ranges={
+                name: [float(np.nanmin(values)), float(np.nanmax(values))]
+                for name, values in columns.items()
+                if name not in of_dates
+            },
             day_first=day_first,
             marks=marks,
         )
@@ -93,10 +86,10 @@ class TableEncoder:
             return np.ones(len(frame))
         values = as_numbers(frame[name], self.marks.get(name))
         if not (values >= 0).all():
+            gaps = int(np.isnan(values).sum())
             raise ValueError(
                 f"The weights in {name!r} must be at least 0 in every row; got "
-                f"{np.nanmin(values)} as the smallest and {int(np.isnan(values).sum())} missing "
-                "values."
+                f"{np.nanmin(values)} as the smallest and {gaps} missing values."
             )
         return values
 
@@ -119,30 +112,23 @@ class TableEncoder:
         """Count new values of categories, by column."""
         unknown = {}
         for name, levels in self.levels.items():
-            counts = counted(frame[name])
+            counts = counted(frame[name]).sort_values(ascending=False, kind="stable")
             new = counts[~counts.index.isin([*levels, *self.rare[name], _MISSING])]
             if len(new):
-                new = new.sort_values(ascending=False, kind="stable")
                 unknown[name] = {str(k): int(n) for k, n in new.items()}
         return unknown
 
     def unread(self, frame: pd.DataFrame) -> dict[str, int]:
         """Count values that are not numbers, by column of numbers."""
-        unread = {}
-        for name in self.plain:
-            present = frame[name].notna().to_numpy()
-            if count := int((np.isnan(self.read(frame, name)) & present).sum()):
-                unread[name] = count
-        return unread
+        gaps = {name: np.isnan(self.read(frame, name)) & frame[name].notna() for name in self.plain}
+        return {name: int(wrong.sum()) for name, wrong in gaps.items() if wrong.any()}
 
     def outside(self, frame: pd.DataFrame) -> tuple[int, dict[str, int]]:
         """Count the rows with a value outside the range of the fit, in all and by column."""
         anywhere, by_column = np.zeros(len(frame), dtype=bool), {}
-        for name, values in self._numbers(frame):
-            if name not in self.ranges:
-                continue
-            low, high = self.ranges[name]
-            slack = _ROUNDING * (high - low)
+        columns = self._numbers(frame)
+        for name, (low, high) in self.ranges.items():
+            slack, values = _ROUNDING * (high - low), columns[name]
             outside = (values < low - slack) | (values > high + slack)
             if outside.any():
                 column = name.removesuffix(f" {PARTS[-1]}") if name not in self.plain else name
@@ -150,11 +136,10 @@ class TableEncoder:
                 anywhere |= outside
         return int(anywhere.sum()), by_column
 
-    def _numbers(self, frame: pd.DataFrame) -> Iterator[tuple[str, NDArray[np.float64]]]:
+    def _numbers(self, frame: pd.DataFrame) -> dict[str, NDArray[np.float64]]:
         """Plain numbers, then the parts of dates."""
-        for name in self.plain:
-            yield name, self.read(frame, name)
-        yield from _days(frame, self.dates, self.day_first)
+        plain = {name: self.read(frame, name) for name in self.plain}
+        return plain | _days(frame, self.dates, self.day_first)
 
     @property
     def feature_names(self) -> list[str]:
@@ -173,40 +158,31 @@ class TableEncoder:
     def encode(self, frame: pd.DataFrame) -> NDArray[np.float64]:
         """Encode the rows of a table as finite numbers; what is no number counts as missing."""
         columns: list[NDArray[Any]] = []
-        gaps = {}
-        for name, values in self._numbers(frame):
-            if name in self.flagged or np.isnan(values.sum()):
-                gaps[name] = np.isnan(values)
-                values = np.where(gaps[name], self.numbers[name], values)
-            columns.append(values)
-        columns += [gaps[name] for name in self.flagged]
+        numbers = self._numbers(frame)
+        for name, values in numbers.items():
+            gaps = np.isnan(values) if np.isnan(values.sum()) else None
+            columns.append(values if gaps is None else np.where(gaps, self.numbers[name], values))
+        columns += [np.isnan(numbers[name]) for name in self.flagged]
         for name, levels in self.levels.items():
             listed = [level for level in levels if level is not None]
             rows, texts = _factorized(frame[name])
             codes = pd.Index(listed, dtype=object).get_indexer(pd.Index(texts))[rows]
             codes = np.where(codes < 0, len(listed) if None in levels else -1, codes)
             columns += [codes == levels.index(level) for level in _encoded_levels(levels)]
-        return _side_by_side(columns, len(frame))
-
-
-def _side_by_side(columns: list[NDArray[Any]], n_rows: int) -> NDArray[np.float64]:
-    """Stack columns a few rows at a time, which stay in the cache: four times as fast."""
-    array = np.empty((n_rows, len(columns)))
-    for start in range(0, n_rows, _AT_ONCE):
-        rows = slice(start, start + _AT_ONCE)
-        for k, column in enumerate(columns):
-            array[rows, k] = column[rows]
-    return array
+        return np.stack(columns, axis=1, dtype=np.float64)
 
 
 def _days(
     frame: pd.DataFrame, dates: Sequence[str], day_first: Sequence[str]
-) -> Iterator[tuple[str, NDArray[np.float64]]]:
+) -> dict[str, NDArray[np.float64]]:
+    """Parts of dates."""
+    columns = {}
     for name in dates:
         when = as_dates(frame[name], day_first=name in day_first)
         days = (when - pd.Timestamp(1970, 1, 1)) / pd.Timedelta(days=1)
         for part, values in zip(PARTS, (when.dt.year, when.dt.month, days), strict=True):
-            yield f"{name} {part}", values.to_numpy(dtype=np.float64, na_value=np.nan)
+            columns[f"{name} {part}"] = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    return columns
 
 
 def _factorized(column: pd.Series[Any]) -> tuple[NDArray[np.intp], NDArray[Any]]:
@@ -259,8 +235,8 @@ def recognised(labels: pd.Series[Any], index: TaskIndex) -> NDArray[np.int64]:
     distinct = pd.Series(np.asarray(uniques), dtype=object)
     positions = index.encode(distinct)
     for k in np.flatnonzero(positions < 0):
-        text, number = str(distinct[k]), _number(distinct[k])
-        places = [index.texts.get(text, -1), index.position(number)]
+        number = _number(distinct[k])
+        places = [index.texts.get(str(distinct[k]), -1), index.position(number)]
         if isinstance(number, float) and number.is_integer():
             places.append(index.texts.get(str(int(number)), -1))
         positions[k] = next((place for place in places if place >= 0), -1)
@@ -326,10 +302,7 @@ class TaskLevels:
         return pd.DataFrame(numbers, columns=self.columns)
 
     def codes(self, frame: pd.DataFrame) -> Codes:
-        """Return the number of each row's task, or of the group that `task_or_group` finds.
-
-        Labels are recognised column by column, however they are written.
-        """
+        """Return the number of each row's task, or of the group that `task_or_group` finds."""
         columns = zip(self.columns, self.labels, strict=True)
         each = [recognised(frame[name], TaskIndex(tuple(labels))) for name, labels in columns]
         units, at = [*self.groups, self.positions], np.column_stack(each)
@@ -340,8 +313,8 @@ class TaskLevels:
 def task_or_group(places: Sequence[Codes], sizes: Sequence[int]) -> Codes:
     """Return the number of each row's task, else that of its smallest known group, else -1.
 
-    `places` are those among the groups of each level, outermost first, and among the tasks, -1
-    where a row has none; `sizes` are the numbers of these. Groups are numbered after the tasks.
+    `places` are those among the groups of each level, outermost first, and among the tasks, or -1;
+    `sizes` are the numbers of these. Groups are numbered after the tasks.
     """
     codes, start = np.full(len(places[-1]), -1), sizes[-1]
     for at, size in zip(places[:-1], sizes, strict=False):

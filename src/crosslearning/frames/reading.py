@@ -72,13 +72,8 @@ def read_table(source: Source, *, text: Collection[str] = ()) -> pd.DataFrame:
     0  north  0.5
     """
     name = "standard input" if hasattr(source, "read") else str(source)
-    try:
-        with _opened(source) as stream:
-            frame = _parsed(stream, text)
-    except OSError as error:
-        raise OSError(f"Cannot read {name}: {error.strerror or error}. Check the path.") from error
-    except (ValueError, KeyError, BadZipFile, pd.errors.ParserWarning) as error:
-        raise ValueError(f"Cannot read {name} as a table: {_reason(error)}") from error
+    with located(name, "Cannot read {} as a table"), _opened(source) as stream:
+        frame = _parsed(stream, text)
     if not len(frame):
         raise ValueError(f"{name} has a header but no rows. Add rows.")
     if not hasattr(source, "read"):
@@ -100,7 +95,7 @@ def _parsed(stream: BinaryIO, text: Collection[str]) -> pd.DataFrame:
     head = stream.read(_SAMPLE)
     stream.seek(0)
     if head.startswith(b"PAR1"):
-        _parquet()
+        require("A Parquet file", "pyarrow")
         stored = pd.read_parquet(stream)
         named = [name for name in stored.index.names if name is not None]
         return stored.reset_index(named) if named else stored
@@ -117,11 +112,10 @@ def _parsed(stream: BinaryIO, text: Collection[str]) -> pd.DataFrame:
     except UnicodeDecodeError:  # beyond the head
         if b"\0" in head:
             raise
-        dialect = dialect._replace(encoding="cp1252")
-        options["encoding"] = dialect.encoding
+        options["encoding"] = "cp1252"
         stream.seek(0)
         frame = _parsed_text(stream, options)
-    frame.attrs["dialect"] = dialect
+    frame.attrs["dialect"] = dialect._replace(encoding=options["encoding"])
     return _with_codes(stream, frame, options)
 
 
@@ -150,24 +144,21 @@ def _text_options(dialect: Dialect, text: Collection[str] | None) -> dict[str, A
     }
     if text is None:
         return options | {"dtype": str, "na_filter": False}
-    kept = dict.fromkeys(text, str)
-    return options | {"decimal": dialect.decimal, "dtype": kept, "na_values": _MISSING}
+    types = dict.fromkeys(text, str)
+    return options | {"decimal": dialect.decimal, "dtype": types, "na_values": _MISSING}
 
 
 def _with_codes(stream: BinaryIO, frame: pd.DataFrame, options: dict[str, Any]) -> pd.DataFrame:
     """Read columns of integers from 0 again as text if a value is written as a code."""
-    whole = [
-        name
-        for name, values in frame.select_dtypes("number").items()
-        if values.min() >= 0 and not values.dropna().head(_ROWS).mod(1).any()
-    ]
-    if not whole:
-        return frame
-    stream.seek(0)
-    written = pd.read_csv(stream, **(options | {"usecols": whole, "dtype": str}))
-    for name in whole:
-        if written[name].str.strip().str.fullmatch(CODE).any():
-            frame[name] = written[name].str.strip()
+    numbers = frame.select_dtypes("number")
+    first = numbers.loc[:, numbers.min() >= 0].head(_ROWS)
+    whole = [name for name in first if not first[name].dropna().mod(1).any()]
+    if whole:
+        stream.seek(0)
+        written = pd.read_csv(stream, **(options | {"usecols": whole, "dtype": str}))
+        for name in whole:
+            if written[name].str.strip().str.fullmatch(CODE).any():
+                frame[name] = written[name].str.strip()
     return frame
 
 
@@ -216,11 +207,7 @@ def _reason(error: Exception) -> str:
 
 @dataclass(frozen=True)
 class Files:
-    """Files of one table, all of the same columns, to be read in chunks.
-
-    Parquet files have the Arrow `schema` of the first, and their number of rows; text files have a
-    `dialect`, and columns that are `text`, or all of them as they are written if that is None.
-    """
+    """Files of one table, to be read in chunks: Parquet has a `schema`, text a `dialect`."""
 
     source: str
     paths: tuple[Path, ...]
@@ -228,7 +215,7 @@ class Files:
     schema: Any = None
     n_rows: int | None = None
     dialect: Dialect | None = None
-    text: tuple[str, ...] | None = ()
+    text: tuple[str, ...] | None = ()  # columns that are text; if None, all as they are written
     first: int = 0  # number of the first file, if these are some of several
 
     @property
@@ -238,10 +225,7 @@ class Files:
 
     @classmethod
     def of(cls, pattern: str, *, text: Collection[str] = ()) -> Files:
-        """Open a file, a folder, or all that a pattern such as ``part-*.parquet`` matches.
-
-        Columns of text files whose names are in `text` are not taken for numbers.
-        """
+        """Open a file, a folder, or what a pattern matches; `text` as in :func:`read_table`."""
         paths = _matching(pattern)
         with located(paths[0]), _opened(paths[0]) as stream:
             head = stream.read(_HEAD)
@@ -249,32 +233,24 @@ class Files:
                 head = head if len(head) < _HEAD else head[: head.rfind(b"\n") + 1]
                 first = read_table(io.BytesIO(head), text=text)
                 texts = first.select_dtypes(exclude=["number", "bool"])
-                return cls(
-                    source=pattern,
-                    paths=paths,
-                    columns=list(first.columns),
-                    dialect=dialect_of(head)[0],
-                    text=tuple(texts.columns),
-                )
-        pq, schema, n_rows = _parquet(), None, 0
+                dialect, text = dialect_of(head)[0], tuple(texts.columns)
+                return cls(pattern, paths, list(first.columns), dialect=dialect, text=text)
+        pq, n_rows = _parquet(), 0
+        schema: Any = None
         for path in paths:
             with located(path):
-                n_rows += pq.read_metadata(path).num_rows
-                here = pq.read_schema(path)
-                schema = schema or here
-                if absent := [name for name in schema.names if name not in here.names]:
+                stored = pq.read_metadata(path)
+                n_rows += stored.num_rows
+                schema = schema or stored.schema.to_arrow_schema()
+                if absent := [name for name in schema.names if name not in stored.schema.names]:
                     raise ValueError(
                         f"All files must have the same columns; it lacks {absent[0]!r}."
                     )
-        assert schema is not None
         columns = [name for name in schema.names if not name.startswith("__index_level_")]
         return cls(pattern, paths, columns, schema, n_rows)
 
     def each(self, columns: Sequence[str], work: Callable[[int, pd.DataFrame], T]) -> Iterator[T]:
-        """Yield the result of some work on the number of a file and a chunk of its rows.
-
-        An index numbers the rows of a file.
-        """
+        """Yield the result of some work on the number of a file and a chunk of its rows."""
         for number, path in enumerate(self.paths, self.first):
             start = 0
             with located(path):
@@ -308,15 +284,15 @@ class Files:
 
 
 @contextmanager
-def located(path: Path) -> Iterator[None]:
+def located(path: Path | str, words: str = "{}") -> Iterator[None]:
     """Say in errors which file they are about."""
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error).splitlines()[0]
-        raise OSError(f"Cannot read {path}: {reason}. Check the file.") from error
-    except ValueError as error:  # such as those of pandas and Arrow
-        raise ValueError(f"{path}: {_reason(error)}") from error
+        raise OSError(f"Cannot read {path}: {reason}. Check the path.") from error
+    except (ValueError, KeyError, BadZipFile, pd.errors.ParserWarning) as error:
+        raise ValueError(f"{words.format(path)}: {_reason(error)}") from error
 
 
 def is_large(table: str) -> bool:
@@ -336,13 +312,13 @@ def is_large(table: str) -> bool:
 
 def _matching(pattern: str) -> tuple[Path, ...]:
     path = Path(pattern)
+    paths = [path]
     if path.is_dir():
         inside = sorted(p for p in path.rglob("*") if p.is_file() and p.name[0] not in "._")
         text = [p for p in inside if p.name.removesuffix(".gz").endswith((*_WRITTEN, ".txt"))]
         paths = [p for p in inside if p.suffix == ".parquet"] or text
-    else:
-        # Not Path.glob, which wants the folder apart from the pattern.
-        paths = [path] if path.is_file() else [Path(p) for p in sorted(glob.glob(pattern))]  # noqa: PTH207
+    elif not path.is_file():  # Path.glob wants the folder apart from the pattern
+        paths = [Path(p) for p in sorted(glob.glob(pattern))]  # noqa: PTH207
     if not paths:
         raise ValueError(f"No Parquet or CSV file matches {pattern}. Check the path.")
     return tuple(paths)
@@ -354,8 +330,8 @@ def write_table(frame: pd.DataFrame, target: Source) -> None:
     Parameters
     ----------
     frame : DataFrame
-        The table; text files omit an index that only numbers the rows. A table read from text
-        is written with its own separator, decimal mark and encoding.
+        The table; one that was read from text is written in the same way. Text files omit an index
+        that only numbers the rows.
     target : path or binary stream
         A path ends in .csv, .tsv (either with .gz), .parquet or .xlsx.
     """
@@ -429,10 +405,8 @@ def _text_writer(stream: Any, separator: str) -> Callable[[pd.DataFrame], None]:
 
 
 def _parquet_writer(path: Path, opened: ExitStack) -> Callable[[pd.DataFrame], None]:
-    pq = _parquet()
+    pq, file = _parquet(), cast("Any", None)
     import pyarrow as pa
-
-    file: Any = None
 
     def write(frame: pd.DataFrame) -> None:
         nonlocal file

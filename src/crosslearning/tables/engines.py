@@ -1,14 +1,10 @@
-"""Who goes over the rows of a table: this process, in one piece or in chunks, or a Dask cluster.
-
-Engines differ in nothing else. What can be tried on a table depends on whether all of its rows fit
-into the `room` that an engine has.
-"""
+"""Who goes over the rows of a table: this process, in one piece or in chunks, or a Dask cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from itertools import pairwise
 from math import inf
@@ -29,6 +25,8 @@ from crosslearning.tables.settings import FitSettings
 ROOM = 2**16  # rows of files, or of a cluster, that are kept in memory
 _AT_ONCE = 8  # sums, or surveys, that are merged in one step
 _RANGE = 2**23  # numbers in the sums of a range of tasks
+Array = NDArray[np.float64]
+Counts = NDArray[np.int64]
 T = TypeVar("T")
 
 
@@ -45,17 +43,16 @@ class FrameTable:
 
     def each(self, columns: Sequence[str], work: Callable[[int, pd.DataFrame], T]) -> Iterator[T]:
         """Yield the result of some work on all rows."""
+        if self.part is None:
+            yield work(0, self.frame[list(columns)])
+            return
         try:
             if absent := [name for name in columns if name not in self.frame.columns]:
-                raise ValueError(
-                    f"All partitions must have the same columns; it has no {absent[0]!r}."
-                )
-            result = work(self.part or 0, self.frame[list(columns)])
+                rule = "All partitions must have the same columns"
+                raise ValueError(f"{rule}; it has no {absent[0]!r}.")
+            yield work(self.part, self.frame[list(columns)])
         except ValueError as error:
-            if self.part is None:
-                raise
             raise ValueError(f"Partition {self.part}: {error}") from error
-        yield result
 
 
 Table = Files | FrameTable
@@ -65,11 +62,11 @@ class Collected(NamedTuple):
     """Rows that stay in memory, extremes of all targets, and sums of rows by task and fold."""
 
     kept: Rows
-    ends: NDArray[np.float64]
+    ends: Array
     sums: Statistics
 
     @classmethod
-    def of(cls, chunks: Iterable[tuple[Rows, NDArray[np.float64]]], sums: Statistics) -> Collected:
+    def of(cls, chunks: Iterable[tuple[Rows, Array]], sums: Statistics) -> Collected:
         """Put chunks together."""
         kept, ends = zip(*chunks, strict=True)
         return cls(Rows.concatenated(kept), np.concatenate(ends), sums)
@@ -99,7 +96,6 @@ class Engine:
         return self._looked_at(columns, Survey(settings, self.room))
 
     def _looked_at(self, columns: list[str], survey: Survey) -> Survey:
-        """Add all rows to a survey of none."""
         for _ in self._each(columns, "Looking at rows", lambda k, rows: survey.look(rows, k)):
             pass
         return survey
@@ -108,11 +104,10 @@ class Engine:
         """Sum the rows of each task and fold as far as the schema needs it, and keep some."""
         return self._added(schema, np.zeros(len(schema.labels), dtype=np.int64), schema.no_sums())
 
-    def _added(self, schema: Schema, seen: NDArray[np.int64], sums: Statistics) -> Collected:
+    def _added(self, schema: Schema, seen: Counts, sums: Statistics) -> Collected:
         """Add rows to sums, having seen so many rows of each task."""
-        chunks = self._each(
-            schema.columns, "Adding up rows", lambda _, rows: schema.add(rows, seen, sums)
-        )
+        doing = "Adding up rows"
+        chunks = self._each(schema.columns, doing, lambda _, rows: schema.add(rows, seen, sums))
         return Collected.of(chunks, sums)
 
     def pass_over(self, schema: Schema, at: Pass) -> PassSums:
@@ -125,7 +120,12 @@ class Engine:
 
     def _passed(self, schema: Schema, at: Pass, doing: str) -> Iterable[PassSums]:
         """Sum parts of the rows."""
-        return self._each(schema.columns, f"{doing} rows", lambda _, rows: schema.sums_at(rows, at))
+
+        def summed(_: int, frame: pd.DataFrame) -> PassSums:
+            rows = schema.encoded(frame)[1]
+            return at.sums(rows.X, rows.y, rows.codes, rows.weights)
+
+        return self._each(schema.columns, f"{doing} rows", summed)
 
     def _each(
         self, columns: list[str], doing: str, work: Callable[[int, pd.DataFrame], T]
@@ -142,18 +142,12 @@ class Engine:
         yield from self.table.each(columns, step)
 
 
+@dataclass(eq=False)
 class ClusterEngine(Engine):
-    """Goes over the parts of a table on the workers of a Dask cluster, where they are.
+    """Goes over the parts of a table, themselves tables, on the workers of a Dask cluster."""
 
-    A part is a table itself: a delayed data frame, or a file that all workers can read. Sums hold
-    the tasks of a part, and are merged on the workers by ranges of tasks. The work of a lost worker
-    is repeated.
-    """
-
-    def __init__(self, table: Table, parts: list[Any], progress: Callable[[str], object]) -> None:
-        super().__init__(table, progress)
-        self.parts = parts
-        self.counts: list[tuple[NDArray[Any], NDArray[np.int64]]] = []  # rows of labels, by part
+    parts: list[Any] = field(default_factory=list)
+    counts: list[tuple[NDArray[Any], Counts]] = field(default_factory=list)  # of labels, by part
 
     @property
     def room(self) -> float:
@@ -161,7 +155,6 @@ class ClusterEngine(Engine):
         return ROOM
 
     def _looked_at(self, columns: list[str], survey: Survey) -> Survey:
-        """Add all rows to a survey of none, and count those of each task in every part."""
         import dask
 
         self.progress(f"Looking at {len(self.parts):,} parts")
@@ -175,7 +168,7 @@ class ClusterEngine(Engine):
         return result
 
     def collect(self, schema: Schema) -> Collected:
-        """Sum the rows of each task and fold as far as the schema needs it, and keep some."""
+        """Do the same on the workers."""
         import dask
 
         self.progress(f"Adding up {len(self.parts):,} parts")
@@ -203,7 +196,7 @@ class ClusterEngine(Engine):
 
 
 def _by_ranges(sums: list[Any], n_tasks: int, n_numbers: int) -> list[Any]:
-    """Merge sums by ranges of tasks, each so many numbers."""
+    """Merge sums by ranges of tasks, each of so many numbers."""
     import dask
 
     n_ranges = min(-(-n_tasks * n_numbers // _RANGE), n_tasks)
@@ -228,13 +221,10 @@ def _merged(surveys: list[Survey]) -> Survey:
 
 
 def _surveyed(part: Table, columns: list[str], start: Survey) -> Survey:
-    """Survey a part."""
     return Engine(part)._looked_at(columns, deepcopy(start))
 
 
-def _summed(
-    part: Table, schema: Schema, tasks: NDArray[np.intp], before: NDArray[np.int64]
-) -> Collected:
+def _summed(part: Table, schema: Schema, tasks: NDArray[np.intp], before: Counts) -> Collected:
     """Sum a part, and keep some of its rows; so many of the tasks are in the parts before."""
     seen = np.zeros(len(schema.labels), dtype=np.int64)
     seen[tasks] = before
@@ -242,7 +232,6 @@ def _summed(
 
 
 def _summed_at(part: Table, shared: tuple[Schema, Pass]) -> PassSums:
-    """Sum a part at some parameters."""
     return reduce(add, Engine(part)._passed(*shared, ""))
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -36,8 +35,7 @@ def fit_table(
     ----------
     frame : DataFrame
         The table, one row per example. Rows without a target are omitted and counted. Partitions of
-        a Dask data frame are surveyed and summed where they are, on the current scheduler, as
-        :func:`fit_files` does chunks.
+        a Dask data frame are summed where they are, as :func:`fit_files` does chunks.
     {options}
     held_out : DataFrame or path, optional
         Another table on which to score the models. One that is read in chunks, from a path, is
@@ -78,7 +76,7 @@ def fit_table(
 
         table = FrameTable(pd.DataFrame(columns=list(frame.columns)))
         parts = [dask.delayed(FrameTable)(part, k) for k, part in enumerate(frame.to_delayed())]
-        engine = ClusterEngine(table, parts, lambda text: report(text, 0.2))
+        engine = ClusterEngine(table, lambda text: report(text, 0.2), parts=parts)
     else:
         raise TypeError(
             f"`fit_table` takes a DataFrame; got {type(frame).__name__}. Use `read_table` or "
@@ -99,13 +97,12 @@ def fit_files(
 ) -> TableModel:
     """Fit a table that is read in chunks, as :func:`fit_table` does one in memory.
 
-    It is read twice: to learn the labels of tasks and to draw a sample, from which columns are
-    recognised; and to sum the rows of each task and fold. If there are at most 65,536 rows, they
-    are kept in memory, and the fit is that of :func:`fit_table`. Otherwise memory holds the sums
-    and a chunk, and models are linear. Those of numbers, and their mean squared errors, follow
-    from the sums. Classes and counts, and other metrics, are compared on the rows of some tasks,
-    and the best model takes some 10 more passes. Levels, medians that replace missing values, and
-    moments that divide the rows come from the sample.
+    It is read twice: for the labels of tasks and a sample, from which columns are recognised; and
+    for the sums of each task and fold. At most 65,536 rows are kept in memory, and the fit is that
+    of :func:`fit_table`. Otherwise models are linear. Those of numbers, and their mean squared
+    errors, follow from the sums. Classes and counts, and other metrics, are compared on the rows of
+    some tasks, and the best model takes some 10 more passes. Levels, medians that replace missing
+    values, and moments that divide the rows come from the sample.
 
     Parameters
     ----------
@@ -127,7 +124,7 @@ def fit_files(
     engine = Engine(files, lambda text: report(text, 0.2))
     if scheduler is not None:
         parts = [replace(files, paths=(one,), first=k) for k, one in enumerate(files.paths)]
-        engine = ClusterEngine(files, parts, engine.progress)
+        engine = ClusterEngine(files, engine.progress, parts=parts)
     with _client(scheduler):
         return _fitted(engine, settings, held_out, command, report)
 
@@ -139,19 +136,16 @@ def _fitted(
     return replace(outcome.model, findings=describe(outcome, command))
 
 
-@contextmanager
-def _client(address: str | None) -> Iterator[None]:
+def _client(address: str | None) -> AbstractContextManager[Any]:
     """Connect to a scheduler, unless it is the current one or there is none."""
     if address in (None, CURRENT):
-        yield
-        return
+        return nullcontext()
     from distributed import Client
 
     try:
-        client = Client(address, timeout="10s")
+        client: AbstractContextManager[Any] = Client(address, timeout="10s")
     except (OSError, ValueError) as error:
         raise OSError(
             f"No scheduler answers at {address}. An address is such as tcp://10.0.0.1:8786."
         ) from error
-    with client:
-        yield
+    return client

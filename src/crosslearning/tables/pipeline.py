@@ -18,6 +18,7 @@ from sklearn.base import clone
 from crosslearning.convex.families import REGISTRY
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.numbers import count
+from crosslearning.frames.columns import require_columns
 from crosslearning.frames.reading import Files
 from crosslearning.linear import CrossBayesianGLM, CrossBayesianRidge
 from crosslearning.linear._estimator import state_of
@@ -25,14 +26,8 @@ from crosslearning.tables.checks import Checks, RowSummary, check_intervals, che
 from crosslearning.tables.differences import coefficient_table
 from crosslearning.tables.engines import Collected, Engine, FrameTable, Table
 from crosslearning.tables.forecast import BLOCKS, Rotation, blend
-from crosslearning.tables.learners.candidates import (
-    Candidate,
-    Trials,
-    based,
-    candidates,
-    trees,
-    with_nested,
-)
+from crosslearning.tables.learners import candidates as learners
+from crosslearning.tables.learners.candidates import Candidate, Trials
 from crosslearning.tables.learners.search import Bases, CandidateSearch, compare_by_sums
 from crosslearning.tables.model import Score, Scorer, TableModel
 from crosslearning.tables.rows import Rows, Splits, bounded, bounds_of, fitted
@@ -59,9 +54,9 @@ class Fit:
 
 def fit(engine: Engine, settings: FitSettings, held_out: HeldOut | None, progress: Progress) -> Fit:
     """Fit the table that an engine goes over."""
-    started = clock.monotonic()
+    started, table = clock.monotonic(), engine.table
     progress("Looking at the columns", 0.0)
-    schema = Schema.of(engine.survey(settings), text_labels=engine.table.text_labels)
+    schema = Schema.of(engine.survey(settings), text_labels=table.text_labels)
     if held_out is not None:
         _check_held_out(held_out, schema)
     with warnings.catch_warnings():
@@ -74,7 +69,6 @@ def fit(engine: Engine, settings: FitSettings, held_out: HeldOut | None, progres
         model = compared.model()
         score, notes = _scored(model, compared, held_out) if held_out is not None else (None, [])
         _ = compared.sharing  # which may warn, too
-    table = engine.table
     outcome = Fit(
         compared=compared,
         model=model,
@@ -108,16 +102,10 @@ class _Comparison:
         return self._by_rows(collected, moment if self.schema.complete else np.inf)
 
     def _by_sums(self, collected: Collected) -> Compared:
-        """Compare linear models of normal targets by sums of all rows."""
-        schema = self.schema
+        schema, kept, ends, sums = self.schema, *collected
+        models = self._linear(schema.n_features)
         trials, predictions, tasks = compare_by_sums(
-            self._linear(schema.n_features),
-            collected.sums,
-            collected.kept,
-            collected.ends,
-            schema.parts,
-            COMPARED,
-            lambda text: self.progress(text, 0.5),
+            models, sums, kept, ends, schema.parts, COMPARED, lambda text: self.progress(text, 0.5)
         )
         labels, chosen = schema.labels[tasks].tolist(), predictions[trials.chosen.name]
         checks = check_intervals(chosen, labels, schema.settings.seed)
@@ -162,13 +150,15 @@ class _Comparison:
         schema, total = self.schema, collected.sums.total()
         some, of = len(tasks), total.n_tasks
         decided = [f"models were compared on {some:,} of {of:,} tasks"] if some < of else []
+        summary = RowSummary.of_sums(total, schema.encoder.feature_names, tasks)
+        fit_all = partial(fit_to_sums, schema, total, collected.ends, self.engine.pass_over)
         return Compared(
             schema=schema,
             trials=trials,
-            rows=RowSummary.of_sums(total, schema.encoder.feature_names, tasks),
+            rows=summary,
             checks=checks,
             notes=[*notes, *decided],
-            fit=cache(partial(fit_to_sums, schema, total, collected.ends, self.engine.pass_over)),
+            fit=cache(fit_all),
         )
 
     def _searched(
@@ -176,29 +166,30 @@ class _Comparison:
     ) -> tuple[Trials, Bases]:
         """Try linear models, then others whose features help, or that are wanted."""
         schema, settings = self.schema, self.schema.settings
-        slow = schema.target.family == "gamma" and not settings.single_family
-        family = "gaussian" if slow else schema.target.family
+        kind, family, epsilon = schema.target.kind, schema.target.family, settings.epsilon
+        if family == "gamma" and not settings.single_family:
+            family = "gaussian"  # gamma models are slow
         base = settings.base if schema.complete and not rotated else "linear"
         bases = Bases(rows, splits, base, family, settings.seed)
         search = CandidateSearch(
             bases,
             schema.metric,
             # A bound applies to a single model, and weights of a blend are those of means.
-            blend=schema.complete and settings.epsilon == np.inf and settings.level is None,
+            blend=schema.complete and epsilon == np.inf and settings.level is None,
             moment=moment,
             jobs=settings.jobs,
             progress=self.progress,
         )
         first, *linear = self._linear(rows.X.shape[1], rotated=rotated)
-        robust = [c for c in linear if c.family == "robust" and first.family != "robust"]
+        robust = [c for c in linear if c.family == "robust" != first.family]
         linear = [c for c in linear if c not in robust]
         search.first(first)
-        search.more([*(trees(settings.epsilon) if bases.trees else []), *linear], share=(0.1, 0.4))
+        trees = learners.trees(epsilon) if bases.trees else []
+        search.more([*trees, *linear], share=(0.1, 0.4))
         if robust and search.heavy_tails:
             search.more(robust, share=(0.4, 0.5))
-        others = self._completed(
-            based(schema.target.kind, family, bases.blocks, settings.epsilon, bases.n_scores)
-        )
+        others = learners.based(kind, family, bases.blocks, epsilon, bases.n_scores)
+        others = self._completed(others)
         on_means = [c for c in others if "means" in BLOCKS[c.base]]
         if on_means and not search.worth(on_means, bases.means_help):
             others = [c for c in others if c not in on_means]
@@ -209,7 +200,7 @@ class _Comparison:
         """Linear models at their ends, cheapest first."""
         schema, settings = self.schema, self.schema.settings
         family, open_to_more = schema.target.family, settings.family == "auto" and schema.complete
-        models = candidates(
+        models = learners.candidates(
             schema.target.kind,
             family,
             (schema.survey.n_rows, n_features),
@@ -224,7 +215,7 @@ class _Comparison:
     def _completed(self, tried: list[Candidate]) -> list[Candidate]:
         """Add models that know groups of tasks; let all predict the quantile that is wanted."""
         level = self.schema.settings.level
-        tried = tried if self.schema.levels is None else with_nested(tried)
+        tried = tried if self.schema.levels is None else learners.with_nested(tried)
         for candidate in tried if level is not None else ():
             candidate.estimator.set_params(quantile=level)
         return tried
@@ -232,11 +223,7 @@ class _Comparison:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Compared:
-    """Models compared on held-out rows, checks of the chosen one, and how to fit any to all rows.
-
-    `fit` remembers what it fitted. `bases` are there if all rows are in memory, and `rotation` if
-    features are so many that models are those of their principal axes.
-    """
+    """Models compared on held-out rows, checks of the chosen one, and how to fit any of them."""
 
     schema: Schema
     trials: Trials
@@ -244,8 +231,8 @@ class Compared:
     checks: Checks
     notes: list[str]
     fit: Callable[[Candidate], Any]
-    bases: Bases | None = None
-    rotation: Rotation | None = None
+    bases: Bases | None = None  # of rows that are all in memory
+    rotation: Rotation | None = None  # if features are principal axes
 
     @property
     def described(self) -> Any:
@@ -280,11 +267,9 @@ class Compared:
         bases = {c.base for c in used if c.estimator is not None} - {"linear"}
         if not bases and len(used) == 1:
             return _state_of(self.fit(used[0]))
-        assert self.bases is not None  # which all but single linear models are fitted in
-        basis, parts = self.bases.final(bases) if bases else None, []
-        for one in used:
-            columns = basis.columns_of(one.base) if basis and one.base in bases else None
-            parts.append((weights[one.name], columns, _state_of(self.fit(one))))
+        basis = self.bases.final(bases) if self.bases and bases else None
+        columns = {base: basis.columns_of(base) for base in bases} if basis else {}
+        parts = [(weights[c.name], columns.get(c.base), _state_of(self.fit(c))) for c in used]
         return blend(parts, basis)
 
 
@@ -334,12 +319,14 @@ def fit_to_rows(bases: Bases, trials: Trials, labels: NDArray[Any], candidate: C
 
 def _check_held_out(held_out: HeldOut, schema: Schema) -> None:
     """Refuse a held-out table before anything is fitted."""
-    other = _opened(held_out)
+    other, settings = _opened(held_out), schema.settings
     if isinstance(other, Files) and not schema.metric.adds_up:
         raise ValueError(
             "A held-out table that is read in chunks has no area under a curve. Use another metric."
         )
-    schema.check_columns(other.columns, "The held-out table")
+    require_columns(other.columns, [settings.target], "the target", "The held-out table")
+    columns = [*settings.task, *schema.encoder.columns]
+    require_columns(other.columns, columns, "the model", "The held-out table")
 
 
 def _opened(held_out: HeldOut, text: Sequence[str] = ()) -> Table:
@@ -361,11 +348,9 @@ def _scored(model: TableModel, compared: Compared, held_out: HeldOut) -> tuple[S
     for _ in table.each(list(dict.fromkeys(columns)), lambda _, frame: scorer.add(frame)):
         pass
     if scorer.score is None or not scorer.totals[1].any():
-        why, remedy = "", ""
-        if scorer.rows:
-            why, remedy = ", and perhaps too few classes", ", or choose another metric"
         raise ValueError(
             f"No task of the held-out table can be scored by {scorer.metric.words}: it has "
-            f"{count(scorer.rows, 'row')} with a target{why}. Hold out another table{remedy}."
+            f"{count(scorer.rows, 'row')} with a target. Hold out another table, or choose another "
+            "metric."
         )
     return scorer.score, notes

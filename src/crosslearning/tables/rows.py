@@ -20,7 +20,6 @@ from crosslearning.tasks import within_task_folds
 
 Array = NDArray[np.float64]
 _MARGIN = 0.5  # of the range of the targets
-_FEWEST = 2  # values of a column of times, or of groups
 _PURPOSES = ("sample", "fold", "row", "task", "group")  # a seed gives each its random numbers
 _ROOM = 8  # for purposes
 _MIX = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of SplitMix64
@@ -54,17 +53,14 @@ class Rows:
         """Put parts of one table together."""
         if len(parts) == 1:
             return parts[0]
-        columns: dict[str, Any] = {
-            name: np.concatenate([getattr(part, name) for part in parts])
-            for name in parts[0]._columns
-        }
-        return replace(parts[0], **columns)
+        each: Any = {k: np.concatenate([getattr(p, k) for p in parts]) for k in parts[0]._columns}
+        return replace(parts[0], **each)
 
     @property
-    def _columns(self) -> list[str]:
-        """Names of the arrays that have an entry for each row."""
+    def _columns(self) -> dict[str, Any]:
+        """The arrays that have an entry for each row."""
         names = ("X", "y", "codes", "weights", "folds", "groups")
-        return [name for name in names if getattr(self, name) is not None]
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
     @property
     def row_weights(self) -> Array:
@@ -89,12 +85,12 @@ class Rows:
 
     def take(self, rows: NDArray[Any]) -> Rows:
         """Return some of the rows, by number or by mask."""
-        return replace(self, **{name: getattr(self, name)[rows] for name in self._columns})
+        return replace(self, **{name: values[rows] for name, values in self._columns.items()})
 
-    def sums(self, **folds: Any) -> Statistics:
-        """Sum the rows of each task, and of each fold if folds are given."""
-        options = {"labels": np.arange(self.n_tasks), "sample_weight": self.weights, **folds}
-        return Statistics.of(self.X, self.y, self.codes, **options)
+    def sums(self) -> Statistics:
+        """Sum the rows of each task."""
+        labels = np.arange(self.n_tasks)
+        return Statistics.of(self.X, self.y, self.codes, labels=labels, sample_weight=self.weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +113,6 @@ def splits_of(
     codes: NDArray[np.int64],
     n_splits: int,
     seed: int,
-    *,
     classes: NDArray[Any] | None = None,
     groups: NDArray[Any] | None = None,
 ) -> Splits:
@@ -125,10 +120,10 @@ def splits_of(
     if groups is None:
         return Splits.of(within_task_folds(codes, min(n_splits, len(codes)), seed, classes))
     group_codes, names = pd.factorize(groups)
-    if len(names) < _FEWEST:
+    if len(names) < 2:
         raise ValueError(
-            f"A column of groups must have at least 2 values to hold some out; got "
-            f"{len(names)}. Choose another column."
+            "A column of groups must have at least 2 values to hold some out; got one. "
+            "Choose another column."
         )
     dealt = np.random.default_rng(seed).permutation(len(names)) % min(n_splits, len(names))
     return Splits.of(dealt[group_codes])
@@ -137,7 +132,7 @@ def splits_of(
 def time_starts(values: NDArray[Any], name: str, n_splits: int) -> NDArray[Any]:
     """First moments of equal parts of the later half of the rows; a moment is never divided."""
     moments, counts = np.unique(values, return_counts=True)
-    if len(moments) < _FEWEST:
+    if len(moments) < 2:
         raise ValueError(
             f"The column {name!r} must have at least 2 values to test on later rows; got one. "
             "Choose another column."
@@ -161,17 +156,11 @@ def deal(
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Deal rows to folds whose sizes differ by at most one within a task; and draw a key for each.
 
-    `seen` counts the rows of each task so far, and is brought up to date: however a table is
-    divided into chunks, its rows are dealt alike. Of each `n_folds` consecutive rows of a task, one
-    is in each fold, beginning anywhere. Keys are uniform numbers to draw rows by.
+    `seen` counts the rows of each task so far, and is brought up to date: chunks do not matter. Of
+    `n_folds` consecutive rows of a task, one is in each fold, beginning anywhere. Keys are uniform.
     """
-    # Radix sort takes a quarter of the time, and is for short integers.
-    order = np.argsort(codes.astype(np.min_scalar_type(len(seen))), kind="stable")
-    sizes = np.bincount(codes, minlength=len(seen))
-    number = np.empty(len(codes), dtype=np.int64)
-    number[order] = np.arange(len(codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    number += seen[codes]
-    seen += sizes
+    number = seen[codes] + pd.Series(codes).groupby(codes, sort=False).cumcount().to_numpy()
+    seen += np.bincount(codes, minlength=len(seen))
     group, place = np.divmod(number, n_folds)
     start = np.asarray(n_folds * uniform(codes, group, seed, "fold"), dtype=np.intp)
     return (place + start) % n_folds, uniform(codes, number, seed, "row")
@@ -185,11 +174,7 @@ def fitted(
     nested: bool = False,
     sums: Statistics | None = None,
 ) -> Any:
-    """Fit a clone; labels of tasks are numbers by default.
-
-    A normal model is fitted from `sums`, which are those of the rows, unless it is `nested`: one
-    that knows groups of tasks.
-    """
+    """Fit a clone to rows, or to their sums; labels of tasks are numbers by default."""
     model = clone(estimator)
     labels = np.arange(rows.n_tasks) if labels is None else labels
     if isinstance(model, CrossBayesianRidge) and not nested:
@@ -216,20 +201,14 @@ def bounded(model: Any, y: Array) -> Any:
 
 
 def bounds_of(y: Array) -> Array:
-    """Bounds of predictions: the range of the targets and half of it, and their sign.
-
-    If no target is negative, no prediction is.
-    """
+    """Bounds of predictions: the range of the targets and half of it; or 0, if none is below."""
     low, high = y.min(), y.max()
     margin = _MARGIN * (high - low)
     return np.array([max(low - margin, 0.0 if low >= 0 else -np.inf), high + margin])
 
 
 def predict_rows(model: Any, rows: Rows) -> tuple[Array, Array]:
-    """Predictions of a model whose labels are task numbers, and their standard deviations.
-
-    Of classes, probabilities of all of them, without deviations (NaN).
-    """
+    """Means and standard deviations of targets, or probabilities and NaN; tasks have numbers."""
     state, codes = state_of(model), _codes(model, rows)
     if rows.classes is None:
         return forecast(state, rows.X, codes)

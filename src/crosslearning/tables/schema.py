@@ -11,28 +11,19 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from crosslearning.convex.families import REGISTRY
-from crosslearning.convex.sums.passes import Pass, PassSums
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.metrics import Metric, metric_of
-from crosslearning.frames.columns import (
-    as_numbers,
-    check_names,
-    class_codes,
-    has_days_first,
-    is_date,
-    listed_rows,
-    require_columns,
-    target_numbers,
-    time_values,
-)
+from crosslearning.frames import columns as reading
+from crosslearning.frames.columns import as_numbers, require_columns
 from crosslearning.frames.encoder import TableEncoder, TaskLevels, tidy
 from crosslearning.tables.findings import Horizon
 from crosslearning.tables.rows import Rows, Splits, deal, splits_of, time_starts, uniform
-from crosslearning.tables.settings import FitSettings
+from crosslearning.tables.settings import FAMILIES, FitSettings
 from crosslearning.tables.target import Features, Target, features_of, remarks, target_of
 from crosslearning.tasks.labels import as_objects
 
 Array = NDArray[np.float64]
+Codes = NDArray[np.intp]
 COMPARED = 50_000  # tasks that are enough to compare models by sums
 _SAMPLE = 50_000  # rows to recognise columns from
 _MOST_CLASSES = 100  # distinct targets to keep
@@ -45,16 +36,16 @@ _WHOLE = r"0|-?[1-9]\d{0,14}"
 
 def columns_to_read(columns: Sequence[str], settings: FitSettings) -> list[str]:
     """Check the settings against the names of the columns, and return those to read."""
-    check_names(columns)
-    roles = ("target", "weights", "time", "group")
-    used = [("the task", name) for name in settings.task]
-    used += [(f"the {role}", getattr(settings, role)) for role in roles if getattr(settings, role)]
-    for role, name in used:
-        require_columns(columns, [name], role)
+    reading.check_names(columns)
+    roles = [("task", name) for name in settings.task]
+    others = ("target", "weights", "time", "group")
+    roles += [(role, getattr(settings, role)) for role in others if getattr(settings, role)]
+    for role, name in roles:
+        require_columns(columns, [name], f"the {role}")
     require_columns(columns, settings.features or (), "the features")
     require_columns(columns, list(settings.column_types), "numbers and categories")
     features = columns if settings.features is None else settings.features
-    return list(dict.fromkeys([*(name for _, name in used), *features]))
+    return list(dict.fromkeys([*(name for _, name in roles), *features]))
 
 
 @dataclass(eq=False)
@@ -70,12 +61,7 @@ class Survey:
     counts: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # theirs
     targets: NDArray[Any] | None = field(default_factory=lambda: np.empty(0))  # None if many
     sample: pd.DataFrame = field(default_factory=pd.DataFrame)  # rows in order, drawn at random
-    keys: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))  # that they are drawn by
-
-    @property
-    def size(self) -> int | float:
-        """Largest number of rows in the sample."""
-        return max(self.room, _SAMPLE)
+    keys: Array = field(default_factory=lambda: np.empty(0))  # that they are drawn by
 
     @property
     def complete(self) -> bool:
@@ -89,21 +75,13 @@ class Survey:
         for name in rows.select_dtypes("number"):
             as_numbers(rows[name])  # refuses infinities here, where the part is known
         keys = uniform(part, rows.index.to_numpy(), self.settings.seed, "sample")
-        full = len(self.keys) == self.size
-        few = keys < self.keys.max() if full else np.ones(len(keys), dtype=bool)
-        self.add(
-            replace(
-                self,
-                n_rows=len(rows),
-                dropped=len(frame) - len(rows),
-                unlabelled=int(frame[target].notna().sum()) - len(rows),
-                labels=labels,
-                counts=np.bincount(codes, minlength=len(labels)),
-                targets=_few(np.asarray(rows[target].unique())),
-                sample=rows[few],
-                keys=keys[few],
-            )
-        )
+        few = keys < (self.keys.max() if len(self.keys) == max(self.room, _SAMPLE) else np.inf)
+        seen = replace(self, n_rows=len(rows), dropped=len(frame) - len(rows))
+        seen.unlabelled = int(frame[target].notna().sum()) - len(rows)
+        seen.labels, seen.counts = labels, np.bincount(codes, minlength=len(labels))
+        seen.targets = _few(np.asarray(rows[target].unique()))
+        seen.sample, seen.keys = rows[few], keys[few]
+        self.add(seen)
 
     def add(self, other: Survey) -> None:
         """Take rows of another survey into account."""
@@ -112,22 +90,20 @@ class Survey:
         self.unlabelled += other.unlabelled
         codes, self.labels = pd.factorize(_joined(self.labels, other.labels))
         self.counts = np.bincount(codes, np.append(self.counts, other.counts)).astype(np.int64)
-        if self.targets is not None:
-            both = other.targets
-            self.targets = None if both is None else _few(pd.unique(_joined(self.targets, both)))
-        keys = np.append(self.keys, other.keys)
-        samples = [part for part in (self.sample, other.sample) if len(part)]
-        sample = pd.concat(samples) if samples else self.sample
-        if len(keys) > self.size:
-            smallest = np.sort(np.argsort(keys, kind="stable")[: int(self.size)])
-            sample, keys = sample.iloc[smallest], keys[smallest]
-        self.sample, self.keys = sample, keys
+        if self.targets is None or other.targets is None:
+            self.targets = None
+        else:
+            self.targets = _few(pd.unique(_joined(self.targets, other.targets)))
+        self.keys = np.append(self.keys, other.keys)
+        if samples := [part for part in (self.sample, other.sample) if len(part)]:
+            self.sample = pd.concat(samples)
+        size = max(self.room, _SAMPLE)
+        if len(self.keys) > size:
+            smallest = np.sort(np.argsort(self.keys, kind="stable")[: int(size)])
+            self.sample, self.keys = self.sample.iloc[smallest], self.keys[smallest]
 
     def tasks(self, *, text_labels: bool) -> tuple[pd.Index[Any], NDArray[Any], TaskLevels | None]:
-        """Labels in order: as written, then with their types; and by column if there are several.
-
-        If all of a column were read as text, whole numbers are numbers.
-        """
+        """Labels in order: as written, with their types, and by column if there are several."""
         written = pd.Index(self.labels, tupleize_cols=False)
         if len(self.settings.task) == 1:
             labels, ranks = _ranked(written, text_labels=text_labels)
@@ -142,7 +118,7 @@ class Survey:
 
 def _ranked(written: pd.Index[Any], *, text_labels: bool) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Distinct labels in order, and the position of each label among them."""
-    if text_labels and written.astype(str).str.fullmatch(_WHOLE).all():
+    if text_labels and written.astype(str).str.fullmatch(_WHOLE).all():  # read as text
         written = written.astype(np.int64)
     codes, distinct = pd.factorize(written)
     try:
@@ -152,9 +128,7 @@ def _ranked(written: pd.Index[Any], *, text_labels: bool) -> tuple[NDArray[Any],
     return as_objects(list(distinct[order])), np.argsort(order)[codes]
 
 
-def usable(
-    frame: pd.DataFrame, settings: FitSettings
-) -> tuple[pd.DataFrame, NDArray[np.intp], NDArray[Any]]:
+def usable(frame: pd.DataFrame, settings: FitSettings) -> tuple[pd.DataFrame, Codes, NDArray[Any]]:
     """Rows with a target, the code of each one's task, and the label of each code."""
     columns = [_factorized(frame[name]) for name in settings.task]
     codes, labels = columns[0] if len(columns) == 1 else _combined(columns)
@@ -165,8 +139,8 @@ def usable(
         if (numbers[keep] < 0).any():
             raise ValueError(
                 f"The task column {name!r} must have a label in every row; it has none in "
-                f"{listed_rows(frame.index[keep & (numbers < 0)])}. Fill in the labels, or drop "
-                "these rows with option drop_unlabelled."
+                f"{reading.listed_rows(frame.index[keep & (numbers < 0)])}. Fill in the labels, or "
+                "drop these rows with option drop_unlabelled."
             )
     if not keep.all():
         frame = frame[keep]
@@ -175,19 +149,15 @@ def usable(
     return frame, codes, labels
 
 
-def _factorized(column: pd.Series[Any]) -> tuple[NDArray[np.intp], NDArray[Any]]:
+def _factorized(column: pd.Series[Any]) -> tuple[Codes, NDArray[Any]]:
     """Return the code of each row's label, -1 if it has none, and the label of each code."""
     codes, uniques = pd.factorize(column)
     labels = tidy(pd.Series(np.asarray(uniques)))
-    empty = labels.isna().to_numpy()
-    if empty.any():
-        codes = np.where(empty[codes], -1, codes)
-    return codes, labels.to_numpy()
+    missing = np.append(labels.isna(), True)
+    return np.where(missing[codes], -1, codes), labels.to_numpy()
 
 
-def _combined(
-    columns: list[tuple[NDArray[np.intp], NDArray[Any]]],
-) -> tuple[NDArray[np.intp], NDArray[Any]]:
+def _combined(columns: list[tuple[Codes, NDArray[Any]]]) -> tuple[Codes, NDArray[Any]]:
     """Return the same for several columns: labels are tuples."""
     numbers = np.column_stack([codes for codes, _ in columns])
     full = (numbers >= 0).all(axis=1)
@@ -235,20 +205,15 @@ class Schema:
         if levels is not None:
             levels.check()
         numeric = target.classes is None or target.classes.dtype.kind in "fi"
-        marked = [target.name if numeric else None, settings.weights]
+        marked = [name for name in (target.name if numeric else None, settings.weights) if name]
         in_time = {} if settings.time is None else _in_time(survey, settings.time)
+        numbers, categories, dates = map(features.of, ("number", "category", "date"))
         schema = cls(
             survey=survey,
             target=target,
             features=features,
             metric=metric_of(settings.metric, target.kind, settings.level),
-            encoder=TableEncoder.of(
-                survey.sample,
-                numbers=features.of("number"),
-                categories=features.of("category"),
-                dates=features.of("date"),
-                marked=[name for name in marked if name],
-            ),
+            encoder=TableEncoder.of(survey.sample, numbers, categories, dates, marked),
             written=written,
             labels=labels,
             levels=levels,
@@ -256,8 +221,8 @@ class Schema:
         )
         if levels is not None and not (schema.complete or schema.summed_by_fold):
             raise ValueError(
-                f"Groups within groups need all rows in memory unless models are normal and scored "
-                f"by mse, but this table is read in chunks; got the task columns "
+                "Groups within groups need all rows in memory unless models are normal and scored "
+                "by mse, but this table is read in chunks; got the task columns "
                 f"{', '.join(map(repr, settings.task))}. Choose family=gaussian and metric=mse for "
                 "numbers, name one column, or fit a part of the table."
             )
@@ -281,8 +246,8 @@ class Schema:
     @property
     def summed_by_fold(self) -> bool:
         """Whether models are compared by sums, not by rows."""
-        by_sums = self.target.family == "gaussian" and self.metric.name == "mse"
-        return by_sums and not self.complete
+        normal = self.target.family == "gaussian"
+        return normal and self.metric.name == "mse" and not self.complete
 
     @property
     def notes(self) -> list[str]:
@@ -298,15 +263,9 @@ class Schema:
     def columns(self) -> list[str]:
         """The columns that are needed."""
         settings = self.settings
-        named = [*settings.task, settings.target, *self.encoder.columns]
-        others = (settings.weights, settings.group, settings.time)
-        return list(dict.fromkeys([*named, *(name for name in others if name is not None)]))
-
-    def check_columns(self, columns: Sequence[str], table: str) -> None:
-        """Refuse another table that lacks columns of the fit."""
-        require_columns(columns, [self.settings.target], "the target", table)
-        needed = [*self.settings.task, *self.encoder.columns]
-        require_columns(columns, needed, "the model", table)
+        others = (settings.target, settings.weights, settings.group, settings.time)
+        names = [*settings.task, *self.encoder.columns, *(name for name in others if name)]
+        return list(dict.fromkeys(names))
 
     @property
     def n_features(self) -> int:
@@ -355,9 +314,9 @@ class Schema:
         frame, codes, labels = usable(frame, settings)
         target, mark = frame[settings.target], self.encoder.marks.get(settings.target)
         if self.classes is None:
-            y = target_numbers(target, mark)
+            y = reading.target_numbers(target, mark)
         else:
-            y = class_codes(target, self.classes, mark).astype(np.float64)
+            y = reading.class_codes(target, self.classes, mark).astype(np.float64)
         index = pd.Index(labels, tupleize_cols=False)
         return frame, Rows(
             X=self.encoder.encode(frame),
@@ -372,16 +331,12 @@ class Schema:
     def add(
         self, frame: pd.DataFrame, seen: NDArray[np.int64], sums: Statistics
     ) -> tuple[Rows, Array]:
-        """Add rows to sums, having seen so many rows of each task.
-
-        Returns the rows to keep, and the extremes of all targets that count.
-        """
+        """Add rows to sums, having seen so many of each task; return some, and extreme targets."""
         frame, rows = self.encoded(frame)
-        counted = rows.counted
+        settings, counted, horizon = self.settings, rows.counted, self.horizon
         ends = np.array([counted.min(), counted.max()]) if len(counted) else np.empty(0)
-        settings = self.settings
-        if self.horizon is not None:
-            times = time_values(frame[self.horizon.column], day_first=self.horizon.day_first)
+        if horizon is not None:
+            times = reading.time_values(frame[horizon.column], day_first=horizon.day_first)
             rows = replace(rows, folds=np.searchsorted(self.starts, times, side="right"))
         elif settings.group is not None:
             rows = replace(rows, groups=frame[settings.group].astype(object).map(str).to_numpy())
@@ -391,18 +346,13 @@ class Schema:
         if rows.folds is not None:
             folds = rows.folds
         elif rows.groups is not None:  # which decide alone
-            codes, names = pd.factorize(rows.groups)
-            random = uniform(pd.util.hash_array(names), 0, settings.seed, "group")
-            folds = (self.n_folds * random).astype(np.intp)[codes]
-        sums.partial_fit(
-            rows.X,
-            rows.y,
-            rows.codes,
-            # Of all tasks, codes are the positions; a part of a table may lack some.
-            labels=sums.labels if sums.n_tasks == len(self.labels) else None,
-            sample_weight=rows.weights,
-            folds=folds if sums.n_folds > 1 else None,
-        )
+            random = uniform(pd.util.hash_array(rows.groups), 0, settings.seed, "group")
+            folds = (self.n_folds * random).astype(np.intp)
+        # Of all tasks, codes are the positions; a part of a table may lack some.
+        labels = sums.labels if sums.n_tasks == len(self.labels) else None
+        by_fold, weights = folds if sums.n_folds > 1 else None, rows.weights
+        X, y, codes = rows.X, rows.y, rows.codes
+        sums.partial_fit(X, y, codes, labels=labels, sample_weight=weights, folds=by_fold)
         task_share, row_share = self._shares
         keep = (keys < row_share) & (rows.row_weights > 0)
         if task_share < 1:
@@ -411,20 +361,12 @@ class Schema:
 
     @property
     def _shares(self) -> tuple[float, float]:
-        """Shares of the tasks, and of their rows, to keep.
-
-        Normal models are compared by sums of all rows, others on all rows of some tasks.
-        """
+        """Shares of the tasks, and of their rows, to keep; sums replace all rows but a few."""
         n_rows, n_tasks, room = self.survey.n_rows, len(self.labels), self.survey.room
         if self.summed_by_fold:
             return 1.0, _SHOWN * max(n_tasks / COMPARED, 1.0) / n_rows
         share = min(max(room / n_rows, _FEWEST_TASKS / n_tasks), 1.0)
         return share, room / (share * n_rows)
-
-    def sums_at(self, frame: pd.DataFrame, at: Pass) -> PassSums:
-        """Sum rows at the parameters of a pass."""
-        _, rows = self.encoded(frame)
-        return at.sums(rows.X, rows.y, rows.codes, rows.weights)
 
     def rows_of(self, kept: Rows) -> tuple[Rows, Splits, NDArray[np.intp]]:
         """Rows that were kept, their splits, and the tasks that they belong to."""
@@ -434,24 +376,14 @@ class Schema:
         if kept.folds is not None:
             splits = Splits.of(kept.folds, in_time=self.horizon is not None)
         else:
-            by_class = None if classes is None else y
-            splits = splits_of(
-                codes, settings.folds, settings.seed, classes=by_class, groups=kept.groups
-            )
+            of_classes = None if classes is None else y
+            splits = splits_of(codes, settings.folds, settings.seed, of_classes, kept.groups)
         if not splits.parts:  # such as one group only
             raise ValueError(
                 f"Testing {self.words} leaves nothing to train on. Hold out other rows."
             )
-        rows = replace(
-            kept,
-            y=y,
-            codes=codes,
-            n_tasks=len(tasks),
-            folds=None,
-            groups=None,
-            grades=self.target.grades,
-        )
-        return rows, splits, tasks
+        rows = replace(kept, y=y, codes=codes, n_tasks=len(tasks), folds=None, groups=None)
+        return replace(rows, grades=self.target.grades), splits, tasks
 
 
 def _check_size(survey: Survey) -> None:
@@ -476,14 +408,14 @@ def _check_size(survey: Survey) -> None:
 
 def _refuse_in_chunks(settings: FitSettings) -> None:
     """Refuse options that need all rows in memory."""
-    possible = {"base": ("auto", "linear"), "jobs": (1,), "quantile": (None,)}
-    wrong = [name for name, values in possible.items() if getattr(settings, name) not in values]
-    wrong += ["family"] if _needs_rows(settings.family) else []
-    if wrong:
-        raise ValueError(
-            f"Option {wrong[0]}={getattr(settings, wrong[0])} needs all rows in memory, but this "
-            "table is read in chunks. Choose another value, or fit a part of the table."
-        )
+    families = [name for name in FAMILIES if not _needs_rows(name)]
+    possible = {"base": ("auto", "linear"), "jobs": (1,), "quantile": (None,), "family": families}
+    for name, values in possible.items():
+        if getattr(settings, name) not in values:
+            raise ValueError(
+                f"Option {name}={getattr(settings, name)} needs all rows in memory, but this table "
+                "is read in chunks. Choose another value, or fit a part of the table."
+            )
 
 
 def _needs_rows(family: str) -> bool:
@@ -509,9 +441,9 @@ def _target(survey: Survey) -> Target:
 def _in_time(survey: Survey, name: str) -> dict[str, Any]:
     """Moments that rows are divided at, and how far ahead and until when that tests."""
     times = survey.sample[name]
-    days = is_date(times)
-    day_first = days and has_days_first(times)
-    values = time_values(times, day_first=day_first)
+    days = reading.is_date(times)
+    day_first = days and reading.has_days_first(times)
+    values = reading.time_values(times, day_first=day_first)
     starts = time_starts(values, name, survey.settings.folds)
     before = [values[values < start].max() for start in starts]
     reach = float(np.max(np.append(before[1:], values.max()) - before))

@@ -1,9 +1,4 @@
-"""The options of a fit, each in one place: name, default, check and help.
-
-The functions that fit tables, the estimators, the command line, its configuration file and the
-lines of Python that repeat a fit are made from them. Messages speak of ``option folds`` wherever
-the value comes from.
-"""
+"""The options of a fit, each in one place, for functions, estimators and the command line."""
 
 from __future__ import annotations
 
@@ -37,10 +32,7 @@ def option(
     check: tuple[Callable[[Any], bool], str] | None = None,
     flag: str | None = None,
 ) -> Any:
-    """Describe an option; `flag` is its name on the command line, if that is another.
-
-    A `check` is a test of a value, and the rule that it must obey, in words.
-    """
+    """Describe an option: a `check` is a test and its rule, a `flag` another name in commands."""
     about = {"help": help, "choices": choices, "check": check, "flag": flag}
     return field(default=default, metadata=about)
 
@@ -51,11 +43,11 @@ class FitSettings:
 
     task: tuple[str, ...] = option(
         "Column of the task (group) that a row belongs to: the school, the shop, the patient. Of "
-        "groups within groups several columns, outermost first: the district, the school.",
+        "groups within groups several columns, outermost first: the district, the school."
     )
     target: str = option(
         "Column to predict: a number or a class. Strings, booleans and numbers with two distinct "
-        "values are classes.",
+        "values are classes."
     )
     features: tuple[str, ...] | None = option(
         "Feature columns; by default all that hold numbers, categories or dates, except constants "
@@ -142,10 +134,10 @@ class FitSettings:
     def _conflicts_of_family(self) -> Iterator[str]:
         """Say which options contradict the family."""
         family = self.family
-        ordinal = family == "ordinal"
-        if family != "auto" and self.kind == ("regression" if ordinal else "classification"):
-            which = "classes, not numbers" if ordinal else "numbers, not classes"
-            yield f"Option family={family} is for {which}. Omit one of the two."
+        if family not in ("auto", "ordinal") and self.kind == "classification":
+            yield f"Option family={family} is for numbers, not classes. Omit one of the two."
+        if family == "ordinal" and self.kind == "regression":
+            yield "Option family=ordinal is for classes, not numbers. Omit one of the two."
         if self.quantile is not None and family != "quantile":
             yield f"Option quantile needs family=quantile; got family={family}."
         if family == "quantile" and (len(self.task) > 1 or self.base == "boosting"):
@@ -155,13 +147,12 @@ class FitSettings:
     def of(cls, options: dict[str, Any]) -> FitSettings:
         """Take options by name; refuse names that are none, and suggest similar ones."""
         names = [one.name for one in fields(cls)]
-        for name in options:
-            if name not in names:
-                near = get_close_matches(name, names, n=1)
-                hint = f" Did you mean {near[0]!r}?" if near else ""
-                raise TypeError(
-                    f"There is no option {name!r}.{hint} Options are {', '.join(names)}."
-                )
+        if wrong := [name for name in options if name not in names]:
+            near = get_close_matches(wrong[0], names, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise TypeError(
+                f"There is no option {wrong[0]!r}.{hint} Options are {', '.join(names)}."
+            )
         if missing := [name for name in ("task", "target") if name not in options]:
             raise TypeError(f"Option {missing[0]} is missing. Pass the name of a column.")
         return cls(**options)
@@ -188,44 +179,32 @@ class FitSettings:
         """Kind of target that is wanted, perhaps as the type of its column."""
         if self.family != "auto":
             return "classification" if self.family == "ordinal" else "regression"
-        column_type = self.column_types.get(self.target)
-        if column_type is None or self.kind != "auto":
+        if self.kind != "auto" or self.target not in (*self.numbers, *self.categories):
             return self.kind
-        return {"number": "regression", "category": "classification"}[column_type]
+        return "regression" if self.target in self.numbers else "classification"
 
     def python(self, function: str, source: str, held_out: Any, described: str) -> str:
         """Write the lines of Python that repeat a fit of a source by a function."""
         text = f", text={list(self.categories)}" if self.categories else ""
-        options = [
-            f"    {one.name}={_written(getattr(self, one.name))},"
-            for one in fields(self)
-            if getattr(self, one.name) != one.default
-        ]
-        in_memory = function == "fit_table"
+        lines = [f"from crosslearning.tables import {function}", "", f"model = {function}("]
+        if function == "fit_table":
+            lines[0] += ", read_table"
+            lines[2] = f"frame = read_table({source!r}{text})\n{lines[2]}\n    frame,"
+        else:
+            lines[2] += f"\n    {source!r},"
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if value != one.default:
+                written = repr(list(value) if isinstance(value, tuple) else value)
+                written = 'float("inf")' if value == inf else written
+                lines.append(f"    {one.name}={written},")
         if hasattr(held_out, "attrs"):  # a data frame
             other = held_out.attrs.get("source", "HOLDOUT")
-            options.append(f"    held_out=read_table({other!r}{text}),")
+            lines.append(f"    held_out=read_table({other!r}{text}),")
         elif held_out is not None:
-            options.append(f"    held_out={str(held_out)!r},")
-        read = f"frame = read_table({source!r}{text})\n" if in_memory else ""
-        return "\n".join(
-            [
-                f"from crosslearning.tables import {function}{', read_table' if in_memory else ''}",
-                "",
-                f"{read}model = {function}(",
-                "    frame," if in_memory else f"    {source!r},",
-                *options,
-                ")",
-                'print(model.results["sentence"])',
-                f"print(model.coefficients)  # of the model: {described}",
-            ]
-        )
-
-
-def _written(value: Any) -> str:
-    if isinstance(value, tuple):
-        return repr(list(value))
-    return 'float("inf")' if value == inf else repr(value)
+            lines.append(f"    held_out={str(held_out)!r},")
+        lines += [")", 'print(model.results["sentence"])']
+        return "\n".join([*lines, f"print(model.coefficients)  # of the model: {described}"])
 
 
 _VALUES: dict[str, tuple[Any, str]] = {
@@ -258,17 +237,12 @@ def checked(one: Field[Any], value: Any) -> Any:
 def with_options(function: F) -> F:
     """Give a function that takes ``**options`` their signature, and list them in its docstring."""
     plain = inspect.signature(function)
-    kept = [p for p in plain.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    added = [
-        inspect.Parameter(
-            one.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if one.default is MISSING else one.default,
-            annotation=_annotation(one),
-        )
-        for one in fields(FitSettings)
-    ]
-    function.__signature__ = plain.replace(parameters=[*kept, *added])  # type: ignore[attr-defined]
+    parameters = [p for p in plain.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    for one in fields(FitSettings):
+        default = inspect.Parameter.empty if one.default is MISSING else one.default
+        how = {"default": default, "annotation": _annotation(one)}
+        parameters.append(inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, **how))
+    function.__signature__ = plain.replace(parameters=parameters)  # type: ignore[attr-defined]
     return options_listed(function)
 
 

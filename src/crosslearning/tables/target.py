@@ -13,15 +13,8 @@ from pandas.api.types import is_numeric_dtype
 
 from crosslearning.convex.families import REGISTRY, recognised_family
 from crosslearning.evaluation.metrics import METRICS
-from crosslearning.frames.columns import (
-    ID,
-    NUMBERED,
-    Column,
-    as_numbers,
-    column_of,
-    is_date,
-    target_numbers,
-)
+from crosslearning.frames import columns as recognition
+from crosslearning.frames.columns import Column, as_numbers, column_of, is_date
 from crosslearning.tables.settings import FitSettings
 
 _TIME = re.compile(r"(year|yr|date|month|week|quarter|period|time|day)s?", re.IGNORECASE)
@@ -42,16 +35,13 @@ class Features:
 
 def features_of(frame: pd.DataFrame, settings: FitSettings, n_rows: int | None = None) -> Features:
     """Take the columns that are asked for, or all that can be used; by a sample of `n_rows`."""
-    tasks, target, chosen = settings.task, settings.target, settings.features
-    others = (*tasks, target, settings.weights, settings.group)
-    if chosen is None:
-        names = [name for name in frame.columns if name not in others]
-    else:
-        names = list(dict.fromkeys(chosen))
-    types, wanted = settings.column_types, chosen is not None
+    others = (*settings.task, settings.target, settings.weights, settings.group)
+    wanted, types = settings.features is not None, settings.column_types
+    rest = [name for name in frame.columns if name not in others]
+    names = rest if settings.features is None else settings.features
     columns = [
         column_of(frame[name], types.get(name), n_rows=n_rows, may_number_rows=wanted)
-        for name in names
+        for name in dict.fromkeys(names)
     ]
     unusable = [column for column in columns if column.type == "unusable"]
     if wanted and unusable:
@@ -71,32 +61,29 @@ def features_of(frame: pd.DataFrame, settings: FitSettings, n_rows: int | None =
 
 def remarks(frame: pd.DataFrame, features: Features, settings: FitSettings) -> list[str]:
     """Note columns that look like a time, and numbers that look like ids."""
-    how = "at random" if settings.group is None else f"by {settings.group}"
-    whole = [name for name in features.of("number") if _is_whole(frame[name])]
+    numbers = ((name, frame[name].dropna()) for name in features.of("number"))
+    whole = [name for name, x in numbers if is_numeric_dtype(x.dtype) and not x.mod(1).any()]
     years = [name for name in whole if _TIME.fullmatch(name) and frame[name].nunique() > 2]
     times = [c.name for c in features.used if c.name in years or is_date(frame[c.name])]
     notes = []
     if times and settings.time is None:
-        flatters = f"rows were held out {how}, which flatters forecasts"
-        notes = [
-            f"column {times[0]} looks like a time: {flatters}; option time tests on later rows"
-        ]
-    why = "looks like an id, but is used as a number"
+        how = "at random" if settings.group is None else f"by {settings.group}"
+        notes.append(
+            f"column {times[0]} looks like a time: rows were held out {how}, which flatters "
+            "forecasts; option time tests on later rows"
+        )
     remedy = "leave it out, treat it as a category, or hold out whole groups of it"
-    ids = [name for name in whole if ID.search(name) and frame[name].nunique() >= NUMBERED]
-    return notes + [f"column {name} {why}: {remedy}" for name in ids]
-
-
-def _is_whole(values: pd.Series[Any]) -> bool:
-    return is_numeric_dtype(values.dtype) and not values.dropna().mod(1).any()
+    for name in filter(recognition.ID.search, whole):
+        if frame[name].nunique() >= recognition.NUMBERED:
+            notes += [f"column {name} looks like an id, but is used as a number: {remedy}"]
+    return notes
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Target:
     """How the values to predict were interpreted, and why.
 
-    `classes` are sorted. If they have an order, the `family` is "ordinal" and `grades` are the
-    classes in it.
+    `classes` are sorted; of an "ordinal" `family`, `grades` are the classes in their order.
     """
 
     name: str
@@ -112,9 +99,8 @@ def target_of(
 ) -> Target:
     """Recognise a target without missing values.
 
-    Strings, booleans and numbers with two distinct values are classes; others are numbers.
-    Right-skewed whole numbers from 0 are counts, and strongly right-skewed positive numbers are
-    amounts; models of both have a logarithmic link.
+    Strings, booleans and numbers with two distinct values are classes; others are numbers, of which
+    right-skewed whole ones from 0 are counts, and strongly right-skewed positive ones amounts.
 
     >>> import pandas as pd
     >>> target_of(pd.Series([0, 1, 1, 0])).kind
@@ -141,7 +127,7 @@ def target_of(
         classes = np.unique(_classes(column, distinct, recognised))
         plain = Target(name=name, kind="classification", why=why, classes=classes)
         return _ordered(plain, column, asked=family == "ordinal")
-    numbers = target_numbers(column)
+    numbers = recognition.target_numbers(column)
     _refuse_values(name, numbers, family, metric)
     if family != "auto":
         why = f"{family}, as asked"

@@ -73,7 +73,7 @@ def verdict_of(comparison: Comparison, trials: Trials) -> Verdict:
 
 
 def _effect(comparison: Comparison, trials: Trials) -> Effect:
-    if not any(c.kept for c in trials.sharing):
+    if not any(c.kept and c.end in ("cross", "levels") for c in trials.candidates):
         return Effect.NOTHING
     pooled, end = _sign(comparison, "pooled"), trials.chosen.end
     if end == "pooled":

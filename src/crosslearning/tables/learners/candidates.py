@@ -1,8 +1,7 @@
-"""The models that are tried on a table: learners at their ends; their results, and the choice.
+"""The models that are tried on a table, their results, and the choice.
 
-A learner is a base of features and a family of targets. An end is how much tasks share: one pooled
-model, a level per task, cross-learned, or separate models. Ends of a learner differ in nothing but
-the covariance of the tasks, so that comparing them tells what sharing is worth.
+A learner is a base of features and a family of targets. Its ends differ only in how much tasks
+share, so that comparing them tells what sharing is worth.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +24,6 @@ from crosslearning.linear import (
 Array = NDArray[np.float64]
 End = Literal["pooled", "levels", "cross", "separate"]
 _WIDE = 60  # coefficients; with more, tasks differ in those of a block by one variance
-_SLOW = 8  # features; with more, gamma models are too slow to try unless asked for
 _ROUGH = 1e-3  # tolerance of the log evidence there
 _ROBUST_ROWS = 50_000  # beyond which outliers matter little
 _ROUNDING = 1e-9  # relative to the best score; smaller differences are ties
@@ -48,18 +46,16 @@ _WORDS = {
     "splines": "with curves",
     "splines-means": "with curves and task means",
 }
-# Task means are constant in a task, so that separate models do not see them.
-_SEPARATE_BASE = {"means": "linear", "splines-means": "splines"}
-# A task alone has too few rows to learn the overdispersion of.
-_SEPARATE_FAMILY = {"negative-binomial": "poisson"}
+# Separate models do not see task means, which are constant, and cannot learn overdispersion.
+_SEPARATE = {"means": "linear", "splines-means": "splines", "negative-binomial": "poisson"}
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
     """A learner at an end; `family` is empty for normal targets and classes without an order.
 
-    Trees have no estimator. A model that is not `kept`, since it obeys no bound, is only compared
-    with. A `nested` one knows groups of tasks.
+    Trees have no estimator. What is not `kept`, since it obeys no bound, is only compared with. A
+    `nested` model knows groups of tasks.
     """
 
     name: str
@@ -77,7 +73,7 @@ class Candidate:
         if self.base not in _WORDS:
             return self.label
         nested = "nested" if self.nested else ""
-        return _joined(nested, _NOUNS[self.end], _WORDS[self.base], _in_brackets(self.family))
+        return _phrase(nested, _NOUNS[self.end], _WORDS[self.base], family=self.family)
 
     @property
     def learner(self) -> tuple[str, str]:
@@ -87,20 +83,15 @@ class Candidate:
     @property
     def separate_end(self) -> tuple[str, str]:
         """The learner whose separate models are those of this one."""
-        family = _SEPARATE_FAMILY.get(self.family, self.family)
-        return _SEPARATE_BASE.get(self.base, self.base), family
+        return _SEPARATE.get(self.base, self.base), _SEPARATE.get(self.family, self.family)
 
 
-def _joined(*words: str) -> str:
-    return " ".join(filter(None, words))
-
-
-def _in_brackets(family: str) -> str:
-    return f"({family})" if family else ""
+def _phrase(*words: str, family: str) -> str:
+    return " ".join(filter(None, (*words, family and f"({family})")))
 
 
 def trees(epsilon: float) -> list[Candidate]:
-    """Return boosted trees without the task, and with it; the latter keep no bound but infinity."""
+    """Return boosted trees without the task, and with it, which obey no bound."""
     pooled = Candidate("pooled-trees", "pooled boosted trees", "pooled", None, "trees")
     label = "boosted trees that know the task"
     cross = Candidate("cross-trees", label, "cross", None, "trees", kept=epsilon == inf)
@@ -113,8 +104,7 @@ def with_nested(models: Sequence[Candidate]) -> list[Candidate]:
     for model in models:
         both.append(model)
         # Robust models of groups within groups have no bounds.
-        bounded = model.family == "robust" and model.estimator.epsilon < inf
-        if model.end == "cross" and not bounded:
+        if model.end == "cross" and (model.family != "robust" or model.estimator.epsilon == inf):
             name, label = model.name.replace("cross", "nested", 1), f"nested {model.label}"
             both.append(replace(model, name=name, label=label, nested=True))
     return both
@@ -133,22 +123,18 @@ def candidates(
 ) -> list[Candidate]:
     """Return the linear models to try for a target and features of a shape, cheapest first.
 
-    Unless a family is the `only` one, normal models are tried too, and families that are `also`
-    tried. A model has `n_scores` coefficients for each feature.
+    Unless a family is the `only` one, normal models and those of families that are `also` given
+    are tried too. A model has `n_scores` coefficients for each feature.
     """
     n_rows, n_features = shape
     shared: dict[str, Any] = {"epsilon": epsilon, "standardize": not rotated}
-    robust = n_rows <= _ROBUST_ROWS and n_features <= _WIDE
-    ends: dict[str, tuple[End, ...]] = {
-        "student": _THREE if robust else (),
-        "gamma": _THREE if n_features <= _SLOW else (),
-        "negative-binomial": _TWO,
-    }
+    ends = {"student": _THREE, "gamma": _THREE, "negative-binomial": _TWO}
     models = _models(kind, family if only else "gaussian", _ALL, n_scores * n_features, shared)
-    others = [*also] if only or family == "gaussian" else [family, *also]
-    for name in others:
-        rough = {"tol": _ROUGH} if name == "student" else {}
-        models += _models(kind, name, ends.get(name, _ALL), n_features, shared | rough)
+    for name in also if only or family == "gaussian" else (family, *also):
+        if name != "student":
+            models += _models(kind, name, ends.get(name, _ALL), n_features, shared)
+        elif n_rows <= _ROBUST_ROWS and n_features <= _WIDE:
+            models += _models(kind, name, _THREE, n_features, shared | {"tol": _ROUGH})
     return models
 
 
@@ -159,7 +145,7 @@ def based(
     models = []
     for base, block in blocks.items():
         shared = {"epsilon": epsilon, "standardize": False, "blocks": block}
-        ends = _TWO if base in _SEPARATE_BASE else _THREE
+        ends = _TWO if base in _SEPARATE else _THREE
         models += _models(kind, family, ends, n_scores * len(block), shared, base)
     return models
 
@@ -189,8 +175,8 @@ def _models(
         settings |= {} if end == "cross" else {"epsilon": inf}
         models.append(
             Candidate(
-                name="-".join(filter(None, (end, other, base if base != "linear" else ""))),
-                label=_joined(_LABELS[end], _WORDS[base], _in_brackets(other)),
+                name="-".join(filter(None, (end, other, base.removeprefix("linear")))),
+                label=_phrase(_LABELS[end], _WORDS[base], family=other),
                 end=end,
                 estimator=model(**settings),
                 base=base,
@@ -204,11 +190,7 @@ def _models(
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """A choice among some candidates: weights by name, and scores by split and task.
-
-    The weights come from all splits. What is scored on a split is a choice made on the others,
-    whose `predictions` are there if it blends.
-    """
+    """Weights by name from all splits; scores, and predictions, of choices made on other splits."""
 
     weights: dict[str, float]
     scores: Array
@@ -218,12 +200,7 @@ class Choice:
 def choices(
     candidates: Sequence[Candidate], choice: Callable[[Sequence[Candidate]], Choice]
 ) -> dict[str, Choice]:
-    """Choose among all candidates, and among those that a sentence compares them with.
-
-    Sharing is compared on equal terms: with pooled models ("pooled"), which all learners have, and
-    with separate models ("separate") by a choice among the learners that have them ("paired").
-    That is the choice among all, if it has no others.
-    """
+    """Choose among all candidates, those at an end, and the learners that have separate models."""
     pooled, separate = ([c for c in candidates if c.end == end] for end in ("pooled", "separate"))
     made = {"all": choice([c for c in candidates if c.kept])}
     if pooled:
@@ -267,15 +244,19 @@ def over_tasks(scores: Scores) -> Array:
     return np.where(usable, means, -np.inf)
 
 
+def over_all(values: Array, weights: Array) -> float:
+    """Mean over the tasks of scores by split and task."""
+    return float(over_tasks(Scores([""], values[np.newaxis], weights))[0])
+
+
 @dataclass(frozen=True, eq=False)
 class Trials:
     """Results of candidates, cheapest first, on held-out rows.
 
     `scores` are by the metric of the choice, `plain` squared errors or shares that are correct;
-    `predictions` and their standard deviations `sds` are those of all rows by name, NaN where there
-    is none. `choices` are made by :func:`choices`. The `baseline` is the score of predicting the
-    mean, quantile or class frequencies of training rows. `skipped` are labels of models there was
-    no time for, `failed` reasons why some are missing, by label.
+    `predictions` and their standard deviations `sds` are those of all rows by name, or NaN. The
+    `baseline` scores the mean, quantile or class frequencies of training rows. `skipped` are labels
+    of models there was no time for, `failed` reasons why some are missing, by label.
     """
 
     candidates: Sequence[Candidate]
@@ -322,30 +303,19 @@ class Trials:
         return [(self.named(name), weight) for name, weight in parts]
 
     @property
-    def sharing(self) -> list[Candidate]:
-        """The models whose tasks share something, but not all."""
-        return [c for c in self.candidates if c.end in ("cross", "levels")]
-
-    @property
     def described(self) -> Candidate:
-        """The chosen model if it is linear in the columns, else the best that is.
-
-        One that is cross-learned, if there was time for one; of tasks within groups one that knows
-        the groups.
-        """
+        """The chosen model if it is linear in the columns, else the best that is."""
         return self.chosen if self.chosen.base == "linear" else self._linear("cross")
 
     @property
     def spreading(self) -> Candidate:
-        """The described model; if its tasks share nothing, the best linear one whose tasks do.
-
-        Of tasks within groups, the best one that knows the groups.
-        """
+        """The described model; if its tasks share nothing, the best linear one whose tasks do."""
         described, sharing = self.described, self._linear("cross", "levels")
         better = described.end == "separate" or (sharing.nested and not described.nested)
         return sharing if better else described
 
     def _linear(self, *ends: End) -> Candidate:
+        """Best linear model that knows groups, else at one of the ends, else of all."""
         linear = [k for k, c in enumerate(self.candidates) if c.base == "linear" and c.kept]
         nested = [k for k in linear if self.candidates[k].nested]
         preferred = nested or [k for k in linear if self.candidates[k].end in ends] or linear
@@ -354,17 +324,17 @@ class Trials:
     @property
     def nested_score(self) -> float:
         """Score of the choice itself, made for every split on the others."""
-        values = self.choices["all"].scores[np.newaxis]
-        return float(over_tasks(Scores(["all"], values, self.scores.weights))[0])
+        return over_all(self.choices["all"].scores, self.scores.weights)
 
     @property
     def notes(self) -> list[str]:
         """Say which models were not tried, or could not be compared, and why."""
         notes = []
         if self.skipped:
-            slow = "so that results may depend on the speed of the machine"
-            more = "a larger option time_budget tries them"
-            notes.append(f"no time for {_listed(self.skipped)}, {slow}: {more}")
+            notes.append(
+                f"no time for {_listed(self.skipped)}, so that results may depend on the speed of "
+                "the machine: a larger option time_budget tries them"
+            )
         for reason in dict.fromkeys(self.failed.values()):
             labels = [label for label, why in self.failed.items() if why == reason]
             notes.append(f"left out, since {reason}: {_listed(labels)}")

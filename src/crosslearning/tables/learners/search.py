@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from typing import Any, NamedTuple
@@ -27,19 +27,12 @@ from crosslearning.tables.learners.boosting import Boosting
 from crosslearning.tables.learners.candidates import (
     Candidate,
     Choice,
-    End,
     Trials,
     best_choice,
     choices,
+    over_all,
 )
-from crosslearning.tables.rows import (
-    NotFittedError,
-    Rows,
-    Splits,
-    bounded,
-    fitted,
-    predict_rows,
-)
+from crosslearning.tables.rows import NotFittedError, Rows, Splits, bounded, fitted, predict_rows
 
 Array = NDArray[np.float64]
 OfRows = list[tuple[Rows, Array, Array]]  # with means and standard deviations
@@ -64,8 +57,8 @@ class Bases:
         self.notes: list[str] = []
         self.boosting = Boosting(rows, splits, family, seed)
         n, p = rows.X.shape
-        self.trees = base in ("auto", "boosting") and family != "quantile"
-        self.trees = self.trees and self._trees_can_be_grown()
+        wanted = base in ("auto", "boosting") and family != "quantile"
+        self.trees = wanted and self._trees_can_be_grown()
         if base == "auto" and p > _WIDEST:
             self.notes.append(f"curves were not tried, since there are {p} features")
         elif base in ("auto", "splines"):
@@ -77,7 +70,6 @@ class Bases:
             self.blocks = self._possible(base)
 
     def _trees_can_be_grown(self) -> bool:
-        """Whether LightGBM can be imported; if not, a note says why."""
         try:
             require("Growing boosted trees", "lightgbm")
         except (ImportError, OSError) as reason:  # such as a missing OpenMP library
@@ -127,19 +119,20 @@ class Bases:
         """Whether means of tasks as features raise the log evidence, or reduce the noise."""
         base = "means" if "means" in self.blocks else "splines-means"
         rows, blocks = self.of(base, None), self.blocks[base]
-        models = []
-        for kept in (np.ones(len(blocks), dtype=bool), blocks != "means"):
+
+        def at_levels(kept: NDArray[np.bool_]) -> Any:
             simple = {"covariance": "levels", "epsilon": np.inf, "blocks": blocks[kept]}
             model = clone(estimator).set_params(**simple)
-            models.append(fitted(model, replace(rows, X=rows.X[:, kept])))
-        full, plain = models
+            return fitted(model, replace(rows, X=rows.X[:, kept]))
+
+        full, plain = at_levels(blocks != ""), at_levels(blocks != "means")
         if rows.classes is None and REGISTRY[self.family].quasi:  # without evidence to compare
             return bool(len(rows.y) * np.log(plain.noise_sd_ / full.noise_sd_) > _WORTH)
         return bool(full.log_evidence_ - plain.log_evidence_ > _WORTH)
 
 
 class FoldPredictions(NamedTuple):
-    """Out-of-fold predictions of all rows, their standard deviations (else NaN), and seconds."""
+    """Out-of-fold predictions of all rows, their standard deviations or NaN, and seconds."""
 
     predictions: Array
     sds: Array
@@ -161,9 +154,8 @@ class CrossValidation:
         try:
             with deadline(moment):
                 for s, _ in enumerate(steps(candidate, predictions, sds), start=1):
-                    seconds = time.monotonic() - begun
-                    # The remaining splits, and all rows.
-                    if begun + seconds * (1 + (n_splits - s + 1) / s) > moment:
+                    # All splits, and all rows.
+                    if begun + (time.monotonic() - begun) * (n_splits + 1) / s > moment:
                         return None
         except OutOfTimeError:
             return None
@@ -180,8 +172,8 @@ class CrossValidation:
                 model = self._model(candidate, based, train, s)
                 if getattr(candidate.estimator, "covariance", None) == "auto":
                     # Finding the structure takes most of the time: it is that of the first split.
-                    known = clone(candidate.estimator).set_params(covariance=model.structure_)
-                    candidate = replace(candidate, estimator=known)
+                    fixed = clone(candidate.estimator).set_params(covariance=model.structure_)
+                    candidate = replace(candidate, estimator=fixed)
                 predictions[test], sds[test] = predict_rows(model, based.take(test))
                 if not np.isfinite(predictions[test]).all():
                     raise NotFittedError("its predictions are not finite")
@@ -206,25 +198,21 @@ class CrossValidation:
         return fitted(candidate.estimator, part, nested=candidate.nested, sums=sums)
 
 
+@dataclass(eq=False)
 class CandidateSearch:
-    """Tries candidates until a moment, in a number of processes, and chooses among them.
+    """Tries candidates until a moment, in some processes, and chooses the best one or a blend."""
 
-    With `blend`, the choice is a blend of their predictions, otherwise the best mean score.
-    """
+    bases: Bases
+    metric: Metric
+    blend: bool = True
+    moment: float = np.inf
+    jobs: int = 1
+    progress: Callable[[str, float], object] = lambda *_: None
 
-    def __init__(
-        self,
-        bases: Bases,
-        metric: Metric,
-        *,
-        blend: bool = True,
-        moment: float = np.inf,
-        jobs: int = 1,
-        progress: Callable[[str, float], object] = lambda *_: None,
-    ) -> None:
-        self.validation, self.rows = CrossValidation(bases), bases.rows
-        self.parts, self.metrics = bases.splits.parts, (metric, plain_of(metric, self.rows.classes))
-        self.blend, self.moment, self.jobs, self.progress = blend, moment, jobs, progress
+    def __post_init__(self) -> None:
+        self.validation, self.rows = CrossValidation(self.bases), self.bases.rows
+        self.parts = self.bases.splits.parts
+        self.metrics = self.metric, plain_of(self.metric, self.rows.classes)
         self.outcomes: dict[Candidate, FoldPredictions] = {}
         self.skipped: list[Candidate] = []
         self.failed: dict[str, str] = {}
@@ -244,12 +232,11 @@ class CandidateSearch:
 
     def more(self, candidates: Sequence[Candidate], share: tuple[float, float]) -> None:
         """Try candidates as far as there is time; `share` is the part of all work that they are."""
-        begin, end = share
         work = (delayed(self.validation.within)(one, self._latest) for one in candidates)
         outcomes = Parallel(n_jobs=self.jobs, return_as="generator")(work)
-        for k, candidate in enumerate(candidates):
-            done = begin + (end - begin) * k / len(candidates)
-            self.progress(f"Trying {candidate.label}", done)
+        for done, candidate in enumerate(candidates):
+            part = done / len(candidates)
+            self.progress(f"Trying {candidate.label}", share[0] + (share[1] - share[0]) * part)
             outcome = next(outcomes)
             if outcome is None:
                 self.skipped.append(candidate)
@@ -261,12 +248,10 @@ class CandidateSearch:
     @property
     def heavy_tails(self) -> bool:
         """Whether errors have heavier tails than normal ones, for which robust models are."""
-        scored = np.isfinite(next(iter(self.outcomes.values())).predictions)
-        scored &= self.rows.row_weights > 0
-        y = self.rows.y[scored]
-        linear = (one for c, one in self.outcomes.items() if c.base == "linear")
-        errors = min((one.predictions[scored] - y for one in linear), key=np.linalg.norm)
-        return bool(kurtosis(errors) > _NORMAL)
+        linear = [one.predictions for c, one in self.outcomes.items() if c.base == "linear"]
+        scored = np.isfinite(linear[0]) & (self.rows.row_weights > 0)
+        errors = [(predictions - self.rows.y)[scored] for predictions in linear]
+        return bool(kurtosis(min(errors, key=np.linalg.norm)) > _NORMAL)
 
     def worth(self, candidates: Sequence[Candidate], helps: Callable[[Any], bool]) -> bool:
         """Whether to try candidates, by a test of an estimator for which there may be no time."""
@@ -293,7 +278,8 @@ class CandidateSearch:
             return best_choice(some, table(some, 0)) if blend is None else blend
 
         made = choices(list(tried), choice)
-        for blend, one in _blend_of(made["all"], tried).items():
+        if len(made["all"].weights) > 1:
+            blend, one = _blend_of(made["all"], tried)
             tried[blend], scores[blend] = one, self._scores(one.predictions)
         return Trials(
             list(tried),
@@ -310,11 +296,11 @@ class CandidateSearch:
 
     def _comparable(self) -> dict[Candidate, FoldPredictions]:
         """Leave out learners, but for linear ones, that lack an end that others are compared at."""
-        ends = {
-            end: {c.learner for c in self.outcomes if c.end == end} for end in ("pooled", "cross")
-        }
-        both = ends["pooled"] & ends["cross"] if ends["cross"] else ends["pooled"]
-        whole = both | {c.learner for c in self.outcomes if c.base == "linear"}
+        linear = {c.learner for c in self.outcomes if c.base == "linear"}
+        pooled, cross = (
+            {c.learner for c in self.outcomes if c.end == end} for end in ("pooled", "cross")
+        )
+        whole = linear | (pooled & cross if cross else pooled)
         lacking = [c for c in self.outcomes if c.learner not in whole]
         self.failed |= {c.label: "other models of their kind are missing" for c in lacking}
         return {c: one for c, one in self.outcomes.items() if c.learner in whole}
@@ -322,10 +308,8 @@ class CandidateSearch:
     @property
     def _weights(self) -> Array:
         """Weight of the test rows of each split and task."""
-        weights = np.zeros((len(self.parts), self.rows.n_tasks))
-        for of_split, (_, test) in zip(weights, self.parts, strict=True):
-            np.add.at(of_split, self.rows.codes[test], self.rows.row_weights[test])
-        return weights
+        codes, weights, n_tasks = self.rows.codes, self.rows.row_weights, self.rows.n_tasks
+        return np.stack([np.bincount(codes[t], weights[t], n_tasks) for _, t in self.parts])
 
     def _scores(self, predictions: Array) -> Array:
         """Scores by both metrics, shape (2, n_splits, n_tasks)."""
@@ -334,9 +318,8 @@ class CandidateSearch:
             part = self.rows.take(test)
             if len(test) and np.isfinite(predictions[test]).all():
                 predicted = Predictions.of(predictions[test], part.classes)
-                for m, metric in enumerate(self.metrics):
-                    scored = part.y, predicted, part.row_weights, part.codes, part.n_tasks
-                    scores[m, s] = metric.of_tasks(*scored)[0]
+                scored = part.y, predicted, part.row_weights, part.codes, part.n_tasks
+                scores[:, s] = [metric.of_tasks(*scored)[0] for metric in self.metrics]
         return scores
 
     def _baseline(self) -> float:
@@ -345,16 +328,16 @@ class CandidateSearch:
         for train, test in self.parts:
             part = rows.take(train)
             y, weights = part.counted, part.row_weights[part.row_weights > 0]
-            if level is not None:
-                by_weight: Any = {"weights": weights, "method": "inverted_cdf"}
-                how = {} if rows.weights is None else by_weight
-                predictions[test] = np.quantile(y, level, **how)
+            if level is not None and rows.weights is None:
+                predictions[test] = np.quantile(y, level)
+            elif level is not None:
+                predictions[test] = np.quantile(y, level, weights=weights, method="inverted_cdf")
             elif rows.classes is None:
                 predictions[test] = np.average(y, weights=weights)
             else:
                 counts = np.maximum(weights @ (y[:, np.newaxis] == rows.classes), 0.5)
                 predictions[test] = counts / counts.sum()
-        return _over_all(self._scores(predictions)[:1], self._weights)
+        return over_all(self._scores(predictions)[0], self._weights)
 
     def _blend(self, predictions: dict[Candidate, Array]) -> Choice | None:
         """Blend predictions, if there are several; weights for a split come from the others."""
@@ -383,18 +366,16 @@ class CandidateSearch:
 
 def _blend_of(
     choice: Choice, tried: dict[Candidate, FoldPredictions]
-) -> dict[Candidate, FoldPredictions]:
-    """Return the blend that was chosen as a candidate, if one was."""
+) -> tuple[Candidate, FoldPredictions]:
+    """Return the blend that was chosen as a candidate."""
+    assert choice.predictions is not None
     parts = {c: one for c, one in tried.items() if c.name in choice.weights}
-    if len(parts) < 2 or choice.predictions is None:
-        return {}
-    ends = {candidate.end for candidate in parts}
-    mixed: End = "cross" if "cross" in ends else "levels"
-    end = ends.pop() if len(ends) == 1 else mixed
+    first, *others = {candidate.end for candidate in parts}
+    end = first if not others else "cross" if "cross" in (first, *others) else "levels"
     # The standard deviation of a mean is at most the mean of standard deviations.
     sds = sum((choice.weights[c.name] * one.sds for c, one in parts.items()), np.zeros(1))
     blend = Candidate("blend", f"blend of {len(parts)} models", end, None, "blend")
-    return {blend: FoldPredictions(choice.predictions, sds, 0.0)}
+    return blend, FoldPredictions(choice.predictions, sds, 0.0)
 
 
 def compare_by_sums(
@@ -409,68 +390,47 @@ def compare_by_sums(
     """Fit candidates on all folds of a part but one, and score them on that by squared errors.
 
     If tasks are very many, some decide. No model is kept, since models of many tasks are large.
-
-    Returns
-    -------
-    tuple
-        Trials; rows that were kept, with means and standard deviations, by candidate; and the
-        tasks that decide.
+    Returns trials; rows that were kept, with means and standard deviations, by candidate; and the
+    tasks that decide.
     """
     most = np.clip(_MOST_NUMBERS // sums.cells.scatters[:1].size, _FEWEST_TASKS, most_tasks)
     tasks = np.arange(0, sums.n_tasks, -(-sums.n_tasks // most))
     some, levels = sums.take(tasks), kept.levels.numbers.iloc[tasks] if kept.levels else None
     sample, folds = _of_tasks(kept, tasks, sums.n_tasks)
     values = np.full((len(candidates), len(parts), len(tasks)), np.nan)
-    guesses, weights = np.empty((1, *values.shape[1:])), np.empty(values.shape[1:])
+    guesses, weights = np.empty((2, *values.shape[1:]))
     predictions: dict[str, OfRows] = {candidate.name: [] for candidate in candidates}
     seconds = dict.fromkeys(predictions, 0.0)
     for s, (learned, tested) in enumerate(parts):
         # A difference would leave rounding errors in columns of zeros.
         train, test = reduce(add, [some.fold(k) for k in learned]), some.cells[:, tested]
-        nothing, weights[s] = np.zeros((len(tasks), sums.n_features)), test.weights
-        guesses[0, s] = _scores(nothing, np.full(len(tasks), train.pooled_means()[-1]), test)
+        weights[s], nothing = test.weights, np.zeros((len(tasks), sums.n_features))
+        guesses[s] = _scores(nothing, np.full(len(tasks), train.pooled_means()[-1]), test)
         part = sample.take(np.flatnonzero(folds == tested))
         for m, candidate in enumerate(candidates):
             say(f"Trying {candidate.label}, part {s + 1} of {len(parts)}")
             started = time.perf_counter()
-            groups = levels if candidate.nested else None
-            values[m, s], predicted = _tried(candidate, train, groups, test, part, ends)
-            predictions[candidate.name] += predicted
+            groups, model = levels if candidate.nested else None, clone(candidate.estimator)
+            bounded(model.fit_statistics(train, tasks=groups, learn_from=_LEARNED), ends)
+            values[m, s] = _scores(model.coef_, model.intercept_, test)
+            if len(part.y):
+                state = {"fitted": vars(model), "parameters": model.get_params()}
+                outcome = forecast(state, part.X, part.codes)
+                predictions[candidate.name].append((part, *outcome))
             seconds[candidate.name] += time.perf_counter() - started
     scores = Scores(list(predictions), values, weights)
-
-    def choice(some: Sequence[Candidate]) -> Choice:
-        return best_choice(some, scores.of([c.name for c in some]))
-
-    made, baseline = choices(candidates, choice), _over_all(guesses, weights)
+    made = choices(candidates, lambda some: best_choice(some, scores.of([c.name for c in some])))
+    baseline = over_all(guesses, weights)
     trials = Trials(candidates, scores, scores, made, baseline, seconds=seconds)
     return trials, predictions, tasks
-
-
-def _over_all(scores: Array, weights: Array) -> float:
-    """Mean over tasks of the score of a baseline."""
-    return float(np.nanmean(Scores(["baseline"], scores, weights).by_task))
-
-
-def _tried(
-    candidate: Candidate, train: Statistics, groups: Any, test: Cells, part: Rows, ends: Array
-) -> tuple[Array, OfRows]:
-    """Scores of the tasks, and predictions of rows if there are any."""
-    model = clone(candidate.estimator).fit_statistics(train, tasks=groups, learn_from=_LEARNED)
-    bounded(model, ends)
-    state = {"fitted": vars(model), "parameters": model.get_params()}
-    predicted = [(part, *forecast(state, part.X, part.codes))] if len(part.y) else []
-    return _scores(model.coef_, model.intercept_, test), predicted
 
 
 def _of_tasks(kept: Rows, tasks: NDArray[np.intp], n_tasks: int) -> tuple[Rows, NDArray[np.intp]]:
     """Rows of some tasks, under the numbers that these have among themselves; and their folds."""
     position = np.full(n_tasks, -1)
     position[tasks] = np.arange(len(tasks))
-    codes = position[kept.codes]
-    at = np.flatnonzero(codes >= 0)
-    folds = np.asarray(kept.folds)[at]
-    return Rows(kept.X[at], kept.y[at], codes[at], len(tasks)), folds
+    some = kept.take(position[kept.codes] >= 0)
+    return Rows(some.X, some.y, position[some.codes], len(tasks)), np.asarray(some.folds)
 
 
 def _scores(coef: Array, intercept: Array, cells: Cells) -> Array:
@@ -480,5 +440,4 @@ def _scores(coef: Array, intercept: Array, cells: Cells) -> Array:
     gap = np.einsum("nj,nj->n", v, cells.means) - intercept
     total = np.maximum(squares, 0.0) + cells.weights * gap**2
     scores = np.full(len(v), np.nan)
-    np.divide(-total, cells.weights, out=scores, where=cells.weights > 0)
-    return scores
+    return np.asarray(np.divide(-total, cells.weights, out=scores, where=cells.weights > 0))
