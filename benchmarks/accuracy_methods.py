@@ -95,25 +95,30 @@ def stacked(**parameters: Any) -> Method:
 def fit(data: Data) -> Forecast:
     """What ``crosslearning fit`` makes of the table as it is, the task among its columns."""
     metric = {"counts": "poisson-deviance"}.get(data.kind)
-    family = {"regression": "regression", "classes": "classification"}.get(data.kind, "regression")
+    kind = "classification" if data.n_classes else "regression"
     train, test = (
-        rows.features.assign(**{TASK: rows.tasks, TARGET: rows.y})
+        rows.features.assign(
+            **{TASK: rows.tasks, TARGET: data.labels[rows.y] if data.n_classes else rows.y}
+        )
         for rows in (data.train, data.test)
     )
     # Its budget is that of the others, processor time, whatever else the machine does.
     with patch.object(time, "monotonic", time.process_time):
         model = fit_table(
-            train, task=TASK, target=TARGET, kind=family, metric=metric, time_budget=SECONDS
+            train, task=TASK, target=TARGET, kind=kind, metric=metric, time_budget=SECONDS
         )
-    said = model.predict(test.drop(columns=TARGET))
+    test = test.drop(columns=TARGET)
+    predictions = model.predict(test)
     if data.n_classes:
-        known = [f"probability_{c}" for c in range(data.n_classes)]
-        return Forecast(said.reindex(columns=known, fill_value=0.0).to_numpy())
+        shares = np.zeros((len(test), data.n_classes))
+        places = [data.labels.tolist().index(label) for label in model.classes]
+        shares[:, places] = predictions.filter(like="probability_")
+        return Forecast(shares)
     intervals = {}
     for share in COVERAGES:
-        own = model.predict(test.drop(columns=TARGET), coverage=share)
-        intervals[share] = own["lower"].to_numpy(), own["upper"].to_numpy()
-    return Forecast(said["prediction"].to_numpy(), intervals)
+        of_share = model.predict(test, coverage=share)
+        intervals[share] = of_share["lower"].to_numpy(), of_share["upper"].to_numpy()
+    return Forecast(predictions["prediction"].to_numpy(), intervals)
 
 
 def separate(data: Data) -> Forecast:

@@ -188,12 +188,16 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """A table, divided."""
+    """A table, divided; its classes are positions in `labels`."""
 
     kind: Kind
     train: Rows
     test: Rows
-    n_classes: int = 0
+    labels: NDArray = field(default_factory=lambda: np.empty(0))
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.labels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,8 +238,9 @@ def divide(name: str, split: str, seed: int) -> Data:
         StandardScaler(),
     )
     rows = Rows(X, linear.fit(X[train]).transform(X), y, tasks, tasks.max() + 1)
-    n_classes = y.max() + 1 if TABLES[name].kind == "classes" else 0
-    return Data(TABLES[name].kind, rows[train], rows[~train], n_classes)
+    kind = TABLES[name].kind
+    labels = np.unique(TABLES[name].load()[1]) if kind == "classes" else np.empty(0)
+    return Data(kind, rows[train], rows[~train], labels)
 
 
 def error(data: Data, predicted: Array) -> float:

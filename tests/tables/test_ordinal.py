@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from crosslearning import CrossClassifier
 from crosslearning.linear import CrossBayesianLogisticRegression
 from crosslearning.linear._estimator import state_of
 from crosslearning.tables import TableModel, fit_table
@@ -69,6 +70,27 @@ def test_numbers_have_an_order_if_asked():
     table = model.coefficients
     assert "class" not in table
     assert table["feature"].str.startswith("(threshold ").sum() == len(model.classes) - 1
+
+
+def test_the_order_of_numbers_is_tried_beside_classes_without_order():
+    frame = ratings(200)
+    model = fit_table(frame, **GIVEN, kind="classification")
+    names = {one["name"] for one in model.results["models"]}
+    assert {"cross", "cross-ordinal", "pooled-ordinal", "separate-ordinal"} <= names
+    assert model.results["target_rule"] == "3 classes; the order of their numbers is tried, too"
+    shares = model.predict(frame)
+    features, tasks = frame[["x"]], frame["shop"]
+    options = {name: GIVEN[name] for name in ("folds", "base", "time_budget")}
+    same = CrossClassifier(**options).fit(features, frame["rating"], tasks=tasks)
+    np.testing.assert_allclose(
+        same.predict_proba(features, tasks=tasks), shares.filter(like="probability_"), atol=1e-12
+    )
+    assert same.classes_.tolist() == [0, 1, 2]
+
+
+def test_texts_have_no_order():
+    assert target_of(pd.Series(list("abc") * 9, name="y")).also == ()
+    assert target_of(pd.Series([1, 2, 3] * 9, name="y"), "classification").also == ("ordinal",)
 
 
 def test_two_classes_need_no_order():

@@ -330,7 +330,8 @@ class CrossClassifier(TaskClassifier, CrossTable):
 
     Parameters and attributes are those of :class:`CrossRegressor`, without `family` and `quantile`
     and with ``classes_``, at most 50. `metric` is one of "log-loss" (the default), "accuracy" and
-    "auc". The classes of an ordered pandas Categorical are also tried as ordered.
+    "auc". Classes that are whole numbers or an ordered pandas Categorical are also tried as
+    ordered.
 
     Examples
     --------
@@ -361,8 +362,10 @@ class CrossClassifier(TaskClassifier, CrossTable):
     _class_scores = predict_proba
 
     def _learn_target(self, y: NDArray[Any], source: Any) -> Any:
-        # Text that is marked as categories is never mistaken for numbers.
         codes = self._learn_classes(y)
+        if self.classes_.dtype.kind in "iu":
+            return y
+        # Text that is marked as categories is never mistaken for numbers.
         names = pd.Index([f"{label}" for label in self.classes_])
         column = pd.Categorical.from_codes(codes, names)
         order = getattr(source, "dtype", None)

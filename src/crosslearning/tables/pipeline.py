@@ -15,7 +15,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from crosslearning.convex.families import REGISTRY
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.numbers import count
 from crosslearning.frames.columns import require_columns
@@ -199,13 +198,12 @@ class _Comparison:
     def _linear(self, n_features: int, *, rotated: bool = False) -> list[Candidate]:
         """Linear models at their ends, cheapest first."""
         schema, settings = self.schema, self.schema.settings
-        family, open_to_more = schema.target.family, settings.family == "auto" and schema.complete
         models = learners.candidates(
             schema.target.kind,
-            family,
+            schema.target.family,
             (schema.survey.n_rows, n_features),
             only=settings.single_family,
-            also=REGISTRY[family].also if open_to_more and schema.classes is None else (),
+            also=schema.target.also if settings.family == "auto" and schema.complete else (),
             epsilon=settings.epsilon,
             n_scores=1 if schema.classes is None else len(schema.classes) - 1,
             rotated=rotated,

@@ -431,9 +431,11 @@ def _target(survey: Survey) -> Target:
         rare = pd.Series(survey.targets, name=settings.target)
         values = pd.concat([values, rare[~rare.isin(values)]])
     target = target_of(values, settings.target_kind, settings.family, settings.metric)
-    if _needs_rows(target.family) and survey.n_rows > survey.room:
-        how = "without their order" if target.grades is not None else "as normal"
-        why = f"{target.why}; modelled {how} in chunks"
+    in_order = target.grades is not None
+    if (_needs_rows(target.family) or in_order) and survey.n_rows > survey.room:
+        what = f"{len(target.classes)} classes" if target.classes is not None else target.why
+        how = "without their order" if in_order else "as normal"
+        why = f"{what}; modelled {how} in chunks"
         target = replace(target, family="gaussian", grades=None, why=why)
     return target
 

@@ -83,7 +83,7 @@ def remarks(frame: pd.DataFrame, features: Features, settings: FitSettings) -> l
 class Target:
     """How the values to predict were interpreted, and why.
 
-    `classes` are sorted; of an "ordinal" `family`, `grades` are the classes in their order.
+    `classes` are sorted; `grades` are the classes in their order, if they have or may have one.
     """
 
     name: str
@@ -92,6 +92,13 @@ class Target:
     family: str = "gaussian"
     classes: NDArray[Any] | None = None
     grades: NDArray[Any] | None = None
+
+    @property
+    def also(self) -> tuple[str, ...]:
+        """Families that are tried, too."""
+        if self.classes is None:
+            return REGISTRY[self.family].also
+        return ("ordinal",) if self.grades is not None and self.family != "ordinal" else ()
 
 
 def target_of(
@@ -157,15 +164,22 @@ def _classes(column: pd.Series[Any], distinct: int, recognised: Column) -> NDArr
 
 
 def _ordered(target: Target, column: pd.Series[Any], *, asked: bool) -> Target:
-    """Give classes an order: that of an ordered categorical column, or, if asked, of numbers."""
+    """Give classes an order: that of an ordered categorical column, or of numbers.
+
+    Numbers may be names of classes: unless their order is asked for, it is only tried, too.
+    """
     classes = np.asarray(target.classes)
     marked = isinstance(column.dtype, pd.CategoricalDtype) and column.dtype.ordered
-    if len(classes) == 2 or not (marked or asked):
+    numbers = classes.dtype.kind in "iuf"
+    if len(classes) == 2 or not (marked or asked or numbers):
         return target
+    if not marked and not asked:
+        why = f"{len(classes)} classes; the order of their numbers is tried, too"
+        return replace(target, why=why, grades=classes)
     if marked:
         present = column.cat.remove_unused_categories().cat.categories
         grades = np.asarray(present if classes.dtype.kind != "O" else present.map(str))
-    elif classes.dtype.kind == "O":
+    elif not numbers:
         raise ValueError(
             f"Option family=ordinal needs classes with an order: numbers, or an ordered pandas "
             f"Categorical; {target.name!r} has text, such as {classes[0]!r}. Replace it by numbers."
