@@ -1,14 +1,17 @@
-"""Boosted trees as a learner: with and without the task, and stored."""
+"""Boosted trees and random forests as learners: with and without the task, and stored."""
+
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import RandomForestClassifier
 
 from crosslearning.evaluation.metrics import METRICS
 from crosslearning.tables import TableModel, fit_table
-from crosslearning.tables.learners.boosting import Boosting
 from crosslearning.tables.learners.candidates import candidates, trees
 from crosslearning.tables.learners.search import Bases, CandidateSearch, FoldPredictions
+from crosslearning.tables.learners.trees import _OF_FOREST, Boosting, Forest
 from crosslearning.tables.rows import Rows, Splits, splits_of
 
 
@@ -31,25 +34,84 @@ def table(rows):
     return pd.DataFrame({"x": rows.X[:, 0], "g": labels, "y": rows.y})
 
 
-def held_out(rows, *, with_task, splits):
-    *_, parts = Boosting(rows, splits, "gaussian", 0).held_out(with_task=with_task)
+def held_out(rows, *, with_task, splits, grower=Boosting):
+    *_, parts = grower(rows, splits, "gaussian", 0).held_out(with_task=with_task)
     return parts
 
 
-@pytest.mark.parametrize("kind", ["numbers", "two", "three"])
-def test_trees_that_know_the_task_are_better_where_steps_differ(kind):
+@pytest.mark.parametrize(
+    ("grower", "kind"),
+    [
+        (Boosting, "numbers"),
+        (Boosting, "two"),
+        (Boosting, "three"),
+        (Forest, "two"),
+        (Forest, "three"),
+    ],
+)
+def test_trees_that_know_the_task_are_better_where_steps_differ(grower, kind):
     rows = steps(kind=kind)
     splits = splits_of(rows.codes, 4, 0)
 
     def loss(with_task):
-        parts = held_out(rows, with_task=with_task, splits=splits)
+        parts = held_out(rows, with_task=with_task, splits=splits, grower=grower)
         truth = [rows.y[test] for _, test in splits.parts]
         if kind == "numbers":
             return np.mean([np.mean((y - p) ** 2) for y, p in zip(truth, parts, strict=True)])
         shares = [p[np.arange(len(y)), y] for y, p in zip(truth, parts, strict=True)]
         return -np.log(np.concatenate(shares)).mean()
 
-    assert loss(True) < 0.5 * loss(False)
+    assert loss(True) < (0.5 if grower is Boosting else 0.8) * loss(False)
+
+
+@pytest.mark.parametrize("kind", ["two", "three"])
+def test_a_forest_is_that_of_scikit_learn_but_for_chance(kind, monkeypatch):
+    # LightGBM divides no node that sees none of the columns that would help.
+    monkeypatch.setitem(_OF_FOREST, "feature_fraction_bynode", 1.0)
+    rows = steps(kind=kind, n_rows=150)
+    forest = Forest(rows, splits_of(rows.codes, 4, 0), "gaussian", 0).final(
+        np.zeros(2), with_task=True
+    )
+    columns = np.column_stack([rows.X, rows.codes])
+    other = RandomForestClassifier(200, max_features=None, random_state=0).fit(columns, rows.y)
+    grid = np.linspace(-1.0, 1.0, 200)[:, None]
+    for code in range(rows.n_tasks):
+        at = np.column_stack([grid, np.full(len(grid), code)])
+        shares = forest.probabilities(grid, np.full(len(grid), code))
+        assert np.abs(shares - other.predict_proba(at)).mean() < 0.06
+
+
+def test_a_forest_knows_the_rows_of_a_group_of_rows_that_are_alike():
+    rng = np.random.default_rng(0)
+    people, codes = rng.normal(size=(60, 3)), np.repeat(np.arange(4), 30)
+    X, y = np.repeat(people, 2, axis=0), np.repeat(rng.integers(0, 2, 60), 2)
+    rows = Rows(X, y, codes, 4, None, np.arange(2))
+    first = np.arange(len(y)) % 2 == 0
+    splits = Splits([(np.flatnonzero(first), np.flatnonzero(~first))])
+    (shares,) = held_out(rows, with_task=True, splits=splits, grower=Forest)
+    assert np.mean(shares.argmax(axis=1) == y[~first]) > 0.9
+
+
+def test_a_forest_of_classes_that_a_part_lacks():
+    rows = steps(kind="three")
+    train, test = np.flatnonzero(rows.y < 2), np.flatnonzero(rows.y == 2)
+    (shares,) = held_out(rows, with_task=True, splits=Splits([(train, test)]), grower=Forest)
+    assert shares.shape == (len(test), 3)
+    assert (shares > 0).all()
+    assert shares[:, 2].max() < 0.01
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+
+
+def test_rows_without_weight_do_not_count_in_a_forest():
+    rows = steps(kind="two")
+    first = np.arange(len(rows.y)) % 2 == 0
+    weighted = replace(rows, weights=first.astype(float))
+    other = replace(weighted, y=np.where(first, rows.y, 1 - rows.y))
+    splits = Splits([(np.arange(len(rows.y)), np.arange(5))])
+    one, two = (
+        held_out(r, with_task=True, splits=splits, grower=Forest) for r in (weighted, other)
+    )
+    np.testing.assert_array_equal(one, two)
 
 
 def test_predictions_of_a_split_do_not_know_its_targets(monkeypatch):
@@ -95,7 +157,7 @@ def test_trees_are_averaged_over_folds_of_few_rows_and_over_sizes_for_classes(mo
     splits = splits_of(rows.codes, 4, 0)
     n_models, predictions = [], []
     for most in (0, len(rows.y)):
-        monkeypatch.setattr("crosslearning.tables.learners.boosting._MOST_AVERAGED", most)
+        monkeypatch.setattr("crosslearning.tables.learners.trees._MOST_AVERAGED", most)
         boosting = Boosting(rows, splits, "gaussian", 0)
         trees = boosting.final(np.zeros(2), with_task=True)
         n_models.append(trees.text.tobytes().count(b"\0") + 1)
@@ -109,13 +171,16 @@ def test_trees_are_averaged_over_folds_of_few_rows_and_over_sizes_for_classes(mo
     assert trees.text.tobytes().count(b"\0") + 1 == n_sizes
 
 
-@pytest.mark.parametrize("kind", ["numbers", "two"])
+@pytest.mark.parametrize("kind", ["numbers", "two", "three"])
 def test_trees_are_chosen_saved_and_loaded(tmp_path, kind):
-    frame = table(steps(kind=kind))
-    given = {"kind": "classification"} if kind == "two" else {"family": "gaussian"}
+    frame = table(steps(kind=kind, n_rows=80 if kind == "numbers" else 40))
+    given = {"family": "gaussian"} if kind == "numbers" else {"kind": "classification"}
     given |= {"base": "boosting", "time_budget": np.inf, "folds": 4}
     model = fit_table(frame, task="g", target="y", **given)
-    assert "cross-trees" in {part.name for part in model.findings.chosen_model.parts}
+    parts = {part.name for part in model.findings.chosen_model.parts}
+    assert (
+        {"cross-trees"} <= parts if kind == "numbers" else {"cross-trees", "cross-forest"} <= parts
+    )
     new = pd.DataFrame({"x": [0.0, 0.0, 0.0], "g": ["t0", "t3", "unknown"]})
     predictions = model.predict(new)
     model.save(tmp_path / "model")
@@ -141,9 +206,9 @@ def test_without_lightgbm_a_note_says_that_trees_were_not_tried(monkeypatch):
     monkeypatch.setattr("crosslearning.tables.learners.search.require", missing)
     rows = steps()
     bases = Bases(rows, splits_of(rows.codes, 4, 0), "auto", "gaussian", 0)
-    assert not bases.trees
+    assert not bases.growers
     assert "splines" in bases.blocks
-    assert bases.notes == ["boosted trees were not tried: Growing boosted trees needs lightgbm"]
+    assert bases.notes == ["trees were not tried: Growing trees needs lightgbm"]
 
 
 def test_classes_have_a_smallest_probability():
@@ -162,5 +227,5 @@ def test_linear_models_of_a_family_stay_if_there_was_time_for_trees_only():
     search = CandidateSearch(bases, METRICS["mse"])
     pooled, *_ = candidates("regression", "student", rows.X.shape, only=True, epsilon=np.inf)
     outcome = FoldPredictions(np.zeros(len(rows.y)), np.ones(len(rows.y)), 0.1)
-    search.outcomes = dict.fromkeys([pooled, *trees(np.inf)], outcome)
+    search.outcomes = dict.fromkeys([pooled, *trees(["trees"], np.inf)], outcome)
     assert list(search._comparable()) == list(search.outcomes)

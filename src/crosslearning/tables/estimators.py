@@ -236,8 +236,8 @@ class CrossTable(BaseEstimator):  # type: ignore[misc]
 class CrossRegressor(TaskRegressor, CrossTable):
     """The best regression for related tasks that ``crosslearning fit`` can find for a table.
 
-    Linear models, curves and boosted trees, each pooled, cross-learned and separate, are compared
-    on held-out rows. The best of them, or a blend, is fitted to all rows.
+    Linear models and curves, each pooled, cross-learned and separate, and boosted trees without and
+    with the task are compared on held-out rows. The best, or a blend, is fitted to all rows.
 
     Parameters
     ----------
@@ -328,10 +328,10 @@ class CrossRegressor(TaskRegressor, CrossTable):
 class CrossClassifier(TaskClassifier, CrossTable):
     """The best classification for related tasks that ``crosslearning fit`` can find for a table.
 
-    Parameters and attributes are those of :class:`CrossRegressor`, without `family` and `quantile`
-    and with ``classes_``, at most 50. `metric` is one of "log-loss" (the default), "accuracy" and
-    "auc". Classes that are whole numbers or an ordered pandas Categorical are also tried as
-    ordered.
+    Random forests are tried too. Parameters and attributes are those of :class:`CrossRegressor`,
+    without `family` and `quantile` and with ``classes_``, at most 50. `metric` is one of "log-loss"
+    (the default), "accuracy" and "auc". Classes that are whole numbers or an ordered pandas
+    Categorical are also tried as ordered.
 
     Examples
     --------

@@ -18,7 +18,8 @@ BLOCKS = {  # of columns that learners see, by base
     "means": ("linear", "means"),
     "splines": ("linear", "curved"),
     "splines-means": ("linear", "curved", "means"),
-    "trees": ("trees",),  # of no linear model
+    "trees": ("trees",),  # of no linear model, as the next
+    "forest": ("forest",),
 }
 _MOST_AXES = 300
 _ROUNDING = 1e-10  # of the largest singular value
@@ -29,9 +30,10 @@ _SMALLEST = 1e-12  # probability of a class
 class Trees:
     """Trees of all tasks, which know the task, as the last column, unless `pooled` is None."""
 
-    text: NDArray[np.uint8]  # models in LightGBM's format, divided by zeros; their mean predicts
+    text: NDArray[np.uint8]  # models in LightGBM's format, divided by zeros
     sds: Array  # standard deviations around predictions, of the targets of tasks and of new ones
     smallest: float  # probability of a class
+    by_class: bool = False  # if each model predicts the share of a class; else their mean predicts
     pooled: Self | None = None  # predict new tasks, with the code -1
     groups: Codes | None = None  # of tasks, by level: the columns before the task
 
@@ -48,8 +50,8 @@ class Trees:
         if self.pooled is not None:
             groups = () if self.groups is None else self.groups[codes].T
             columns = np.column_stack([X, *groups, codes])
-        each = [booster.predict(columns, num_threads=1) for booster in self._boosters]
-        predictions = np.asarray(np.mean(each, axis=0))
+        each = np.stack([one.predict(columns, num_threads=1) for one in self._boosters])
+        predictions = each.T.copy() if self.by_class else each.mean(axis=0)
         if self.pooled is not None and new.any():
             predictions[new] = self.pooled.predict(X[new], codes[new])
         return predictions

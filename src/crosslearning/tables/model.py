@@ -120,7 +120,7 @@ class TableModel:
 
         part = forecast.main_part(self.state)
         if "trees_" in part["fitted"]:
-            raise AttributeError("Boosted trees are no estimator. Use `predict` of this model.")
+            raise AttributeError("Trees are no estimator. Use `predict` of this model.")
         model = model_of(part)
         if self.levels is not None:
             model.tasks_ = self.tasks

@@ -183,7 +183,7 @@ class _Comparison:
         robust = [c for c in linear if c.family == "robust" != first.family]
         linear = [c for c in linear if c not in robust]
         search.first(first)
-        trees = learners.trees(epsilon) if bases.trees else []
+        trees = learners.trees(bases.growers, epsilon)
         search.more([*trees, *linear], share=(0.1, 0.4))
         if robust and search.heavy_tails:
             search.more(robust, share=(0.4, 0.5))
@@ -309,9 +309,10 @@ def fit_to_rows(bases: Bases, trials: Trials, labels: NDArray[Any], candidate: C
     else:
         attributes["bounds_"] = bounds_of(bases.rows.counted)
         # Errors of trees that do not know the task are also those of new tasks.
-        in_fit, new = (trials.sds[name] for name in (candidate.name, "pooled-trees"))
+        in_fit, new = (trials.sds[name] for name in (candidate.name, f"pooled-{candidate.base}"))
         sds = np.array([np.nanmean(in_fit), np.nanmean(new)])
-    attributes["trees_"] = bases.boosting.final(sds, with_task=candidate.end == "cross")
+    grower = bases.growers[candidate.base]
+    attributes["trees_"] = grower.final(sds, with_task=candidate.end == "cross")
     return {"class": "Trees", "parameters": {"family": bases.family}, "fitted": attributes}
 
 

@@ -88,8 +88,9 @@ class FitSettings:
     group: str | None = option("Column of groups that are held out as a whole.", None)
     folds: int = option("Number of folds.", 5, check=(lambda value: value >= 2, "at least 2"))
     base: str = option(
-        "What is tried besides linear models: splines, boosting (boosted trees), linear (no "
-        "others), or auto (all of these and means of tasks, where they may help).",
+        "What is tried besides linear models: splines, boosting (boosted trees and, for "
+        "classes, random forests), linear (no others), or auto (all of these and means of "
+        "tasks, where they may help).",
         "auto",
         choices=BASES,
     )

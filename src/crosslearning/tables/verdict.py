@@ -15,7 +15,12 @@ from crosslearning.tables.learners.candidates import Candidate, Trials
 _NEGLIGIBLE = 1e-4  # of the score: a gain that helps nobody, however certain it is
 _NOTHING = "Nothing can be said about sharing: no model that shares was fitted."
 _POOLED = "One model for all is best here; sharing among these tasks does not improve on it."
-_FEATURES = {"curved": "curves", "means": "task means", "trees": "boosted trees"}
+_FEATURES = {
+    "curved": "curves",
+    "means": "task means",
+    "trees": "boosted trees",
+    "forest": "random forests",
+}
 
 
 def compared(trials: Trials, labels: NDArray[Any], rows: NDArray[Any]) -> Comparison:
@@ -37,7 +42,7 @@ def _between(
 def against_separate(trials: Trials, comparison: Comparison) -> Comparison | None:
     """Compare sharing with separate models, by learners that have both, if there are any."""
     if "separate" in comparison.methods:
-        return comparison  # without boosted trees
+        return comparison  # without trees
     if "separate" not in trials.choices:
         return None
     return _between(trials, ["separate", "paired"], comparison.labels, comparison.rows)
@@ -50,7 +55,7 @@ def nested_scores(trials: Trials, comparison: Comparison) -> dict[str, float]:
     if alone is not None:
         scores["separate models"] = alone.score("separate")
     if alone not in (None, comparison):
-        scores["all but boosted trees"] = alone.score("cross")
+        scores["all but trees"] = alone.score("cross")
     return scores
 
 
@@ -127,7 +132,7 @@ def _than_separate(trials: Trials, alone: Comparison, score: Measure) -> str:
     ahead = than(alone, "separate", _model(trials, "separate").noun, score)
     subject = _subject(trials, "paired")
     if trials.choices["paired"] is not trials.choices["all"]:
-        subject = f"without boosted trees, {subject}"
+        subject = f"without trees, {subject}"
     return f"{capital(subject)} {ahead}."
 
 

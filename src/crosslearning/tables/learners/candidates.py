@@ -4,7 +4,7 @@ A learner is a base of features and a family of targets. Its ends differ only in
 share, so that comparing them tells what sharing is worth.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
@@ -45,6 +45,10 @@ _WORDS = {
     "means": "with task means",
     "splines": "with curves",
     "splines-means": "with curves and task means",
+}
+_TREES = {
+    "trees": ("pooled boosted trees", "boosted trees that know the task"),
+    "forest": ("a pooled random forest", "a random forest that knows the task"),
 }
 # Separate models do not see task means, which are constant, and cannot learn overdispersion.
 _SEPARATE = {"means": "linear", "splines-means": "splines", "negative-binomial": "poisson"}
@@ -90,12 +94,16 @@ def _phrase(*words: str, family: str) -> str:
     return " ".join(filter(None, (*words, family and f"({family})")))
 
 
-def trees(epsilon: float) -> list[Candidate]:
-    """Return boosted trees without the task, and with it, which obey no bound."""
-    pooled = Candidate("pooled-trees", "pooled boosted trees", "pooled", None, "trees")
-    label = "boosted trees that know the task"
-    cross = Candidate("cross-trees", label, "cross", None, "trees", kept=epsilon == inf)
-    return [pooled] if epsilon == 0 else [pooled, cross]
+def trees(bases: Iterable[str], epsilon: float) -> list[Candidate]:
+    """Return trees of each base without the task, and with it, which obey no bound."""
+    models = []
+    for base in bases:
+        pooled, cross = _TREES[base]
+        models.append(Candidate(f"pooled-{base}", pooled, "pooled", None, base))
+        if epsilon > 0:
+            kept = epsilon == inf
+            models.append(Candidate(f"cross-{base}", cross, "cross", None, base, kept=kept))
+    return models
 
 
 def with_nested(models: Sequence[Candidate]) -> list[Candidate]:

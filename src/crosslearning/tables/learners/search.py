@@ -23,7 +23,6 @@ from crosslearning.extras import require
 from crosslearning.linear import CrossBayesianRidge, SplineFeatures
 from crosslearning.tables.forecast import BLOCKS, Basis, TaskMeans, blended, forecast
 from crosslearning.tables.learners.blend import blend_weights
-from crosslearning.tables.learners.boosting import Boosting
 from crosslearning.tables.learners.candidates import (
     Candidate,
     Choice,
@@ -32,6 +31,7 @@ from crosslearning.tables.learners.candidates import (
     choices,
     over_all,
 )
+from crosslearning.tables.learners.trees import Boosting, Forest, Grower
 from crosslearning.tables.rows import NotFittedError, Rows, Splits, bounded, fitted, predict_rows
 
 Array = NDArray[np.float64]
@@ -55,10 +55,13 @@ class Bases:
         self.n_scores = 1 if family == "ordinal" else rows.n_scores
         self.blocks: dict[str, NDArray[np.str_]] = {}  # of the columns of each base
         self.notes: list[str] = []
-        self.boosting = Boosting(rows, splits, family, seed)
+        self.growers: dict[str, Grower] = {}  # of trees
         n, p = rows.X.shape
         wanted = base in ("auto", "boosting") and family != "quantile"
-        self.trees = wanted and self._trees_can_be_grown()
+        if wanted and self._trees_can_be_grown():
+            self.growers["trees"] = Boosting(rows, splits, family, seed)
+            if rows.classes is not None:
+                self.growers["forest"] = Forest(rows, splits, family, seed)
         if base == "auto" and p > _WIDEST:
             self.notes.append(f"curves were not tried, since there are {p} features")
         elif base in ("auto", "splines"):
@@ -71,9 +74,9 @@ class Bases:
 
     def _trees_can_be_grown(self) -> bool:
         try:
-            require("Growing boosted trees", "lightgbm")
+            require("Growing trees", "lightgbm")
         except (ImportError, OSError) as reason:  # such as a missing OpenMP library
-            self.notes.append(f"boosted trees were not tried: {reason}")
+            self.notes.append(f"trees were not tried: {reason}")
             return False
         return True
 
@@ -180,8 +183,9 @@ class CrossValidation:
             yield
 
     def _grown(self, candidate: Candidate, predictions: Array, sds: Array) -> Iterator[None]:
-        """Fill in predictions of trees, all after the last split."""
-        for parts in self.bases.boosting.held_out(with_task=candidate.end == "cross"):
+        """Fill in predictions of trees, perhaps all after the last split."""
+        grower = self.bases.growers[candidate.base]
+        for parts in grower.held_out(with_task=candidate.end == "cross"):
             for (_, test), part in zip(self.splits.parts, parts, strict=False):
                 predictions[test] = part
                 if predictions.ndim == 1:

@@ -1,6 +1,7 @@
-"""Boosted trees: for all tasks alike, or with the task as a category."""
+"""Boosted trees and random forests: for all tasks alike, or with the task as one more column."""
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -31,6 +32,16 @@ _SETTINGS: dict[str, Any] = {
 _MANY = 10**6  # numbers, which are worth several threads
 _MOST_AVERAGED = 2_000  # rows; with more, trees of all folds are hardly better than of all rows
 _INNER = 5  # folds of the training part, if there is only one split
+_OF_FOREST = {
+    "objective": "regression",  # leaves have means: shares of a class
+    "boosting": "rf",
+    "bagging_fraction": 0.632,  # of distinct rows, as in a sample with replacement
+    "feature_fraction_bynode": 0.6,  # a node is a leaf if these do not help
+    "num_leaves": 255,
+    "min_data_in_leaf": 1,
+    "min_sum_hessian_in_leaf": 1e-12,  # rows without weight make no leaf
+}
+_IN_FOREST = 100  # trees
 
 
 class _Grown(NamedTuple):
@@ -41,20 +52,83 @@ class _Grown(NamedTuple):
 
 
 @dataclass(eq=False)
-class Boosting:
-    """Trees of one table, fitted without the rows that they predict.
-
-    Their size and number for a split are those that are best on other splits. Probabilities of
-    classes are means over two sizes, since a choice between them would be mostly chance.
-    """
+class Grower(ABC):
+    """Grows trees of one table, without the rows that they predict, and at last of all rows."""
 
     rows: Rows
     splits: Splits
     family: str
     seed: int
 
+    @abstractmethod
+    def held_out(self, *, with_task: bool) -> Iterator[list[Array]]:
+        """Grow trees split by split; after the last, their predictions of all test parts."""
+
+    @abstractmethod
+    def final(self, sds: Array, *, with_task: bool) -> Trees:
+        """Trees of all rows, with standard deviations around the predictions."""
+
+    def _stored(
+        self, texts: Sequence[str], sds: Array, *, with_task: bool, by_class: bool = False
+    ) -> Trees:
+        """Trees, and those that predict new tasks."""
+        return Trees(
+            text=np.frombuffer("\0".join(texts).encode(), dtype=np.uint8),
+            sds=sds,
+            smallest=_smallest(self.rows),
+            by_class=by_class,
+            pooled=self.final(sds, with_task=False) if with_task else None,
+            groups=self.rows.levels.group_codes if with_task and self.rows.levels else None,
+        )
+
+
+@dataclass(eq=False)
+class Forest(Grower):
+    """Random forests of deep trees, for classes; codes of tasks are numbers to them.
+
+    Their leaves hold few rows, so that they know rows that are alike in all columns, such as those
+    of one person, which few leaves do not tell from others.
+    """
+
+    def held_out(self, *, with_task: bool) -> Iterator[list[Array]]:
+        """Grow a forest, and predict the test part, split by split."""
+        predictions: list[Array] = []
+        for train, test in self.splits.parts:
+            forest = self._grown(self.rows.take(train), with_task=with_task)
+            X = _design(self.rows.take(test), with_task)
+            each = np.stack([one.predict(X, num_threads=1) for one in forest])
+            predictions.append(_complete(each[0] if len(each) == 1 else each.T, self.rows))
+            yield predictions
+
+    def final(self, sds: Array, *, with_task: bool) -> Trees:
+        """Grow a forest of all rows."""
+        texts = [one.model_to_string() for one in self._grown(self.rows, with_task=with_task)]
+        return self._stored(texts, sds, with_task=with_task, by_class=len(texts) > 1)
+
+    def _grown(self, part: Rows, *, with_task: bool) -> list[Any]:
+        """Forests of the shares of each class, of two classes of the second only."""
+        import lightgbm as lgb  # takes long
+
+        classes = np.asarray(self.rows.classes)
+        X, settings = _design(part, with_task), _SETTINGS | _OF_FOREST | {"seed": self.seed}
+        settings["num_threads"] = _n_threads(part)
+        forests = []
+        for label in classes[-1:] if len(classes) == 2 else classes:
+            data = lgb.Dataset(X, part.y == label, weight=part.weights, params=settings)
+            forests.append(lgb.train(settings, data, _IN_FOREST, callbacks=[_give_up_in_time]))
+        return forests
+
+
+@dataclass(eq=False)
+class Boosting(Grower):
+    """Boosted trees, for which the task is a category.
+
+    Their size and number for a split are those that are best on other splits. Probabilities of
+    classes are means over two sizes, since a choice between them would be mostly chance.
+    """
+
     def __post_init__(self) -> None:
-        self._grown: dict[Any, _Grown] = {}
+        self._fits: dict[Any, _Grown] = {}
 
     def held_out(self, *, with_task: bool) -> Iterator[list[Array]]:
         """Grow trees split by split; after the last, their predictions of all test parts."""
@@ -66,7 +140,7 @@ class Boosting:
             if s == n_splits - 1:
                 predictions += [self._predicted(with_task, k) for k in range(n_splits)]
                 if not self._averaged:
-                    for grown in self._grown.values():  # which take several times the table
+                    for grown in self._fits.values():  # which take several times the table
                         grown.booster.free_dataset()
             yield predictions
 
@@ -75,20 +149,17 @@ class Boosting:
 
         If rows are few, trees that were grown without a fold are averaged with them.
         """
-        pooled = self.final(sds, with_task=False) if with_task else None
         splits = self._all if self._averaged else []
         texts = []
         for size in self._sizes(self._all):
             n_trees = self._best(with_task, size, self._all)
             key = with_task, size, None
-            if key not in self._grown:
-                self._grown[key] = self._train(self.rows, size, n_trees, with_task=with_task)
+            if key not in self._fits:
+                self._fits[key] = self._train(self.rows, size, n_trees, with_task=with_task)
             boosters = [self._of_split(with_task, size, n_trees, k) for k in splits]
-            boosters.append(self._grown[key].booster)
+            boosters.append(self._fits[key].booster)
             texts += [one.model_to_string(num_iteration=n_trees) for one in boosters]
-        groups = self.rows.levels.group_codes if with_task and self.rows.levels else None
-        text = np.frombuffer("\0".join(texts).encode(), dtype=np.uint8)
-        return Trees(text, sds, _smallest(self.rows), pooled, groups)
+        return self._stored(texts, sds, with_task=with_task)
 
     # Sizes and numbers of trees.
 
@@ -129,15 +200,15 @@ class Boosting:
 
     def _curve(self, with_task: bool, size: tuple[int, int], split: int) -> _Grown:
         key = with_task, size, split
-        if key not in self._grown:
+        if key not in self._fits:
             train, test = self._part(split)
             parts = self.rows.take(train), self.rows.take(test)
-            self._grown[key] = self._train(parts[0], size, _MOST_TREES, parts[1], with_task)
-        return self._grown[key]
+            self._fits[key] = self._train(parts[0], size, _MOST_TREES, parts[1], with_task)
+        return self._fits[key]
 
     def _predicted(self, with_task: bool, split: int) -> Array:
         """Predictions of the test part of a split."""
-        X = self._design(self.rows.take(self.splits.parts[split][1]), with_task)
+        X = _design(self.rows.take(self.splits.parts[split][1]), with_task)
         each = []
         for size in self._sizes(self._others(split)):
             n_trees = self._best(with_task, size, self._others(split))
@@ -190,8 +261,7 @@ class Boosting:
         leaves, fewest = size
         settings = _SETTINGS | {"num_leaves": leaves, "seed": self.seed}
         settings |= {"min_data_in_leaf": fewest, "min_data_per_group": fewest}
-        # With few rows threads mostly wait for each other.
-        settings["num_threads"] = 1 if part.X.size < _MANY else 0
+        settings["num_threads"] = _n_threads(part)
         if part.classes is None:
             return settings | {"objective": REGISTRY[self.family].boosted}
         if len(part.classes) == 2:
@@ -203,7 +273,7 @@ class Boosting:
 
         y = part.y if part.classes is None else np.searchsorted(part.classes, part.y)
         return lgb.Dataset(
-            self._design(part, with_task),
+            _design(part, with_task),
             y,
             reference=reference,
             weight=part.weights,
@@ -218,12 +288,18 @@ class Boosting:
         n_levels = 1 if part.levels is None else len(part.levels.columns)
         return list(range(n_features, n_features + n_levels))
 
-    @staticmethod
-    def _design(part: Rows, with_task: bool) -> Array:
-        if not with_task:
-            return part.X
-        groups = () if part.levels is None else part.levels.group_codes[part.codes].T
-        return np.column_stack([part.X, *groups, part.codes])
+
+def _design(part: Rows, with_task: bool) -> Array:
+    """Features, and the codes of groups and tasks for trees that know the task."""
+    if not with_task:
+        return part.X
+    groups = () if part.levels is None else part.levels.group_codes[part.codes].T
+    return np.column_stack([part.X, *groups, part.codes])
+
+
+def _n_threads(part: Rows) -> int:
+    """One thread for few numbers, for which threads mostly wait for each other; else all."""
+    return 1 if part.X.size < _MANY else 0
 
 
 def _smallest(rows: Rows) -> float:
