@@ -46,7 +46,7 @@ RULES = {
     "robust models for heavy tails only": Rule("learners.search", "_NORMAL", -inf, ALL[:1]),
     "no costly bases of iterated fits": Rule("learners.search", "_COSTLY", inf, ALL[1:]),
     "task means where the evidence favours them": Rule("learners.search", "_WORTH", -inf),
-    "trees of up to 2,000 rows averaged over folds": Rule("learners.trees", "_MOST_AVERAGED", 0),
+    "trees of up to 2,000 rows averaged over folds": Rule("learners.boosting", "_MOST_AVERAGED", 0),
     "smallest weight of a blend 0.05": Rule("learners.blend", "_LEAST", 0.0),
     "weights from 0.9 are 1": Rule("learners.blend", "_MOST", inf),
     "squared errors shrink to the best model": Rule("learners.blend", "_SHRINKAGE", 1e-9, ALL[:1]),

@@ -10,7 +10,8 @@ import pytest
 
 from crosslearning.tables import TableModel, fit_table
 from crosslearning.tables.learners.search import Bases, CrossValidation
-from crosslearning.tables.rows import NotFittedError, Rows, splits_of
+from crosslearning.tables.rows import NotFittedError, Rows
+from crosslearning.tasks.splits import divide
 
 # However busy the machine is: what there is no time for is not tried.
 fit_fully = partial(fit_table, time_budget=np.inf)
@@ -198,7 +199,7 @@ def test_bases_that_would_take_long_are_not_tried_unless_asked_for():
     rng = np.random.default_rng(0)
     codes, X = np.arange(900) % 60, rng.normal(size=(900, 4))
     rows = Rows(X, rng.integers(0, 5, 900), codes, 60, None, np.arange(5))
-    splits = splits_of(codes, 3, 0)
+    splits = divide(codes, 3, 0)
     tried, asked = (Bases(rows, splits, base, "gaussian", 0) for base in ("auto", "splines"))
     assert "means" in tried.blocks
     assert "splines" not in tried.blocks

@@ -12,9 +12,10 @@ from crosslearning.linear._estimator import state_of
 from crosslearning.tables import engines, fit_files, fit_table, schema
 from crosslearning.tables.engines import Engine, FrameTable
 from crosslearning.tables.learners.candidates import candidates
-from crosslearning.tables.rows import deal, fitted, uniform
+from crosslearning.tables.rows import fitted
 from crosslearning.tables.schema import Schema
 from crosslearning.tables.settings import FitSettings
+from crosslearning.tasks.splits import deal, uniform
 from tests.support.chunked_tables import written
 
 GIVEN = {"task": "shop", "target": "sales"}

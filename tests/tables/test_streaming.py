@@ -17,7 +17,8 @@ from crosslearning.linear import CrossBayesianRidge
 from crosslearning.tables import fit_files, fit_table, predict_files, read_table
 from crosslearning.tables.learners.candidates import candidates
 from crosslearning.tables.learners.search import compare_by_sums
-from crosslearning.tables.rows import Rows, deal
+from crosslearning.tables.rows import Rows
+from crosslearning.tasks.splits import deal
 from tests.support.chunked_tables import assert_same, damaged, scores, shops, written
 
 

@@ -7,8 +7,8 @@ import pytest
 from crosslearning.convex.families import REGISTRY
 from crosslearning.frames.columns import time_values
 from crosslearning.tables import TableModel, fit_table
-from crosslearning.tables.rows import Splits, splits_of, time_starts
 from crosslearning.tables.settings import FAMILIES
+from crosslearning.tasks.splits import Splits, divide, time_starts
 from tests.support.tables import classes, shops
 
 
@@ -16,7 +16,7 @@ def guess_of_shares(frame):
     """Log loss, mean over shops, of the shares of the classes among the rows learned from."""
     y, codes = frame["sales"].to_numpy(), frame["shop"].str[1:].astype(int).to_numpy()
     losses = np.empty(len(frame))
-    for train, test in splits_of(codes, 2, 0, classes=y).parts:
+    for train, test in divide(codes, 2, 0, classes=y).parts:
         shares = pd.Series(y[train]).value_counts(normalize=True)
         losses[test] = -np.log(shares[y[test]])
     return pd.Series(losses).groupby(codes).mean().mean()
@@ -142,7 +142,7 @@ def test_splits_by_time_never_look_ahead():
 
 def test_groups_are_left_out_as_a_whole():
     group = pd.Series([f"g{i % 13}" for i in range(130)], name="team")
-    splits = splits_of(np.arange(130) % 5, 5, 0, groups=group.to_numpy())
+    splits = divide(np.arange(130) % 5, 5, 0, groups=group.to_numpy())
     for train, test in splits.parts:
         assert not set(group[train]) & set(group[test])
     assert sum(len(test) for _, test in splits.parts) == 130

@@ -12,7 +12,8 @@ from crosslearning.convex.families import Multinomial
 from crosslearning.tables import TableModel, fit_table
 from crosslearning.tables.forecast import TaskMeans, _members
 from crosslearning.tables.learners.search import Bases
-from crosslearning.tables.rows import Rows, fitted, splits_of
+from crosslearning.tables.rows import Rows, fitted
+from crosslearning.tasks.splits import divide
 
 # However busy the machine is: what there is no time for is not tried.
 fit_fully = partial(fit_table, time_budget=np.inf)
@@ -91,7 +92,7 @@ def test_means_of_a_split_do_not_know_its_test_rows():
     frame = grouped(tasks=12)
     codes = frame["g"].str[1:].astype(int).to_numpy()
     rows = Rows(frame[["x", "size"]].to_numpy(), frame["y"].to_numpy(), codes, 12)
-    splits = splits_of(codes, 4, 0)
+    splits = divide(codes, 4, 0)
     train, test = splits.parts[1]
     other = Rows(rows.X.copy(), rows.y, codes, 12)
     other.X[test, 0] = rows.X[np.roll(test, 1), 0]  # mean, spread and knots stay
@@ -106,7 +107,7 @@ def test_means_that_are_the_same_in_all_tasks_are_no_features():
     codes = frame["g"].str[1:].astype(int).to_numpy()
     year = frame.groupby("g").cumcount().to_numpy(dtype=float)  # as in a balanced panel
     rows = Rows(np.column_stack([frame["x"], year]), frame["y"].to_numpy(), codes, 12)
-    bases = Bases(rows, splits_of(codes, 4, 0), "auto", "gaussian", 0)
+    bases = Bases(rows, divide(codes, 4, 0), "auto", "gaussian", 0)
     assert bases.of("means", None).X.shape == (len(frame), 3)
     assert np.isfinite(fitted(CrossBayesianRidge(), bases.of("means", None)).log_evidence_)
 

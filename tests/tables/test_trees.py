@@ -9,10 +9,12 @@ from sklearn.ensemble import RandomForestClassifier
 
 from crosslearning.evaluation.metrics import METRICS
 from crosslearning.tables import TableModel, fit_table
-from crosslearning.tables.learners.candidates import candidates, trees
+from crosslearning.tables.learners import Boosting, Forest
+from crosslearning.tables.learners.candidates import candidates, others
+from crosslearning.tables.learners.forest import _FOREST
 from crosslearning.tables.learners.search import Bases, CandidateSearch, FoldPredictions
-from crosslearning.tables.learners.trees import _OF_FOREST, Boosting, Forest
-from crosslearning.tables.rows import Rows, Splits, splits_of
+from crosslearning.tables.rows import Rows
+from crosslearning.tasks.splits import Splits, divide
 
 
 def steps(seed=0, n_tasks=4, n_rows=80, kind="numbers"):
@@ -51,7 +53,7 @@ def held_out(rows, *, with_task, splits, grower=Boosting):
 )
 def test_trees_that_know_the_task_are_better_where_steps_differ(grower, kind):
     rows = steps(kind=kind)
-    splits = splits_of(rows.codes, 4, 0)
+    splits = divide(rows.codes, 4, 0)
 
     def loss(with_task):
         parts = held_out(rows, with_task=with_task, splits=splits, grower=grower)
@@ -67,9 +69,9 @@ def test_trees_that_know_the_task_are_better_where_steps_differ(grower, kind):
 @pytest.mark.parametrize("kind", ["two", "three"])
 def test_a_forest_is_that_of_scikit_learn_but_for_chance(kind, monkeypatch):
     # LightGBM divides no node that sees none of the columns that would help.
-    monkeypatch.setitem(_OF_FOREST, "feature_fraction_bynode", 1.0)
+    monkeypatch.setitem(_FOREST, "feature_fraction_bynode", 1.0)
     rows = steps(kind=kind, n_rows=150)
-    forest = Forest(rows, splits_of(rows.codes, 4, 0), "gaussian", 0).final(
+    forest = Forest(rows, divide(rows.codes, 4, 0), "gaussian", 0).final(
         np.zeros(2), with_task=True
     )
     columns = np.column_stack([rows.X, rows.codes])
@@ -119,7 +121,7 @@ def test_predictions_of_a_split_do_not_know_its_targets(monkeypatch):
     monkeypatch.setattr(Boosting, "_sizes", lambda *_: ((7, 5),))
     monkeypatch.setattr(Boosting, "_best", lambda *_: 50)
     rows = steps()
-    splits = splits_of(rows.codes, 4, 0)
+    splits = divide(rows.codes, 4, 0)
     other = Rows(rows.X, rows.y.copy(), rows.codes, rows.n_tasks)
     test = splits.parts[2][1]
     other.y[test] = np.random.default_rng(0).permutation(other.y[test])
@@ -131,7 +133,7 @@ def test_predictions_of_a_split_do_not_know_its_targets(monkeypatch):
 def test_rows_that_are_too_few_to_split_have_no_trees(monkeypatch):
     monkeypatch.setattr(Boosting, "_best", lambda *_: 50)
     rows = steps(n_rows=2)
-    splits = splits_of(rows.codes, 2, 0)
+    splits = divide(rows.codes, 2, 0)
     for (train, _), part in zip(
         splits.parts, held_out(rows, with_task=True, splits=splits), strict=True
     ):
@@ -140,7 +142,7 @@ def test_rows_that_are_too_few_to_split_have_no_trees(monkeypatch):
 
 def test_a_new_task_is_predicted_by_trees_without_the_task():
     rows = steps()
-    boosting = Boosting(rows, splits_of(rows.codes, 4, 0), "gaussian", 0)
+    boosting = Boosting(rows, divide(rows.codes, 4, 0), "gaussian", 0)
     trees = boosting.final(np.array([0.1, 2.0]), with_task=True)
     pooled = boosting.final(np.array([0.1, 2.0]), with_task=False)
     codes = np.array([0, -1, 3])
@@ -154,10 +156,10 @@ def test_a_new_task_is_predicted_by_trees_without_the_task():
 @pytest.mark.parametrize("kind", ["numbers", "three"])
 def test_trees_are_averaged_over_folds_of_few_rows_and_over_sizes_for_classes(monkeypatch, kind):
     rows = steps(kind=kind, n_rows=80 if kind == "numbers" else 40)
-    splits = splits_of(rows.codes, 4, 0)
+    splits = divide(rows.codes, 4, 0)
     n_models, predictions = [], []
     for most in (0, len(rows.y)):
-        monkeypatch.setattr("crosslearning.tables.learners.trees._MOST_AVERAGED", most)
+        monkeypatch.setattr("crosslearning.tables.learners.boosting._MOST_AVERAGED", most)
         boosting = Boosting(rows, splits, "gaussian", 0)
         trees = boosting.final(np.zeros(2), with_task=True)
         n_models.append(trees.text.tobytes().count(b"\0") + 1)
@@ -199,21 +201,21 @@ def test_a_single_split_decides_on_trees_by_its_training_part():
     assert np.mean((predictions - rows.y[splits.parts[0][1]]) ** 2) < 0.3
 
 
-def test_without_lightgbm_a_note_says_that_trees_were_not_tried(monkeypatch):
+def test_without_lightgbm_notes_say_which_trees_were_not_tried(monkeypatch):
     def missing(purpose, *_):
         raise ImportError(f"{purpose} needs lightgbm")
 
     monkeypatch.setattr("crosslearning.tables.learners.search.require", missing)
     rows = steps()
-    bases = Bases(rows, splits_of(rows.codes, 4, 0), "auto", "gaussian", 0)
-    assert not bases.growers
+    bases = Bases(rows, divide(rows.codes, 4, 0), "auto", "gaussian", 0)
+    assert not bases.learners
     assert "splines" in bases.blocks
-    assert bases.notes == ["trees were not tried: Growing trees needs lightgbm"]
+    assert bases.notes == ["boosted trees were not tried: Trying boosted trees needs lightgbm"]
 
 
 def test_classes_have_a_smallest_probability():
     rows = steps(kind="three")
-    boosting = Boosting(rows, splits_of(rows.codes, 4, 0), "gaussian", 0)
+    boosting = Boosting(rows, divide(rows.codes, 4, 0), "gaussian", 0)
     trees = boosting.final(np.zeros(2), with_task=True)
     predictions = trees.probabilities(rows.X, rows.codes)
     np.testing.assert_allclose(predictions.sum(axis=1), 1.0)
@@ -222,10 +224,10 @@ def test_classes_have_a_smallest_probability():
 
 def test_linear_models_of_a_family_stay_if_there_was_time_for_trees_only():
     rows = steps()
-    splits = splits_of(rows.codes, 4, 0)
+    splits = divide(rows.codes, 4, 0)
     bases = Bases(rows, splits, "linear", "student", 0)
     search = CandidateSearch(bases, METRICS["mse"])
     pooled, *_ = candidates("regression", "student", rows.X.shape, only=True, epsilon=np.inf)
     outcome = FoldPredictions(np.zeros(len(rows.y)), np.ones(len(rows.y)), 0.1)
-    search.outcomes = dict.fromkeys([pooled, *trees(["trees"], np.inf)], outcome)
+    search.outcomes = dict.fromkeys([pooled, *others(["trees"], np.inf)], outcome)
     assert list(search._comparable()) == list(search.outcomes)

@@ -21,7 +21,7 @@ from crosslearning.evaluation.comparison import Comparison, Measure, Remark, ext
 from crosslearning.evaluation.numbers import number
 from crosslearning.evaluation.scores import standard_error
 from crosslearning.frames.encoder import counted
-from crosslearning.tables.forecast import BLOCKS, count_trees, predictions
+from crosslearning.tables.forecast import BLOCKS, cost_of_learners, predictions
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.pipeline import Fit
 
@@ -274,7 +274,7 @@ def _encoded(
     """Features of some rows for each value of each grid: (values, rows, features)."""
     encoder, n_scores = model.encoder, 1 if model.classes is None else len(model.classes) - 1
     names, n_points = np.array(encoder.feature_names), sum(map(len, grids.values()))
-    each = n_scores * (len(names) + (_NODES if n_scores > 1 else 0)) + count_trees(model.state)
+    each = n_scores * (len(names) + (_NODES if n_scores > 1 else 0)) + cost_of_learners(model.state)
     n_rows = min(int(np.clip(_NUMBERS // (n_points * each * (_LINES + 1)), 1, _ROWS)), len(frame))
     some = frame.iloc[np.linspace(0, len(frame) - 1, n_rows).astype(np.intp)]
     rows, longest = encoder.encode(some), max(map(len, grids.values()))

@@ -1,5 +1,6 @@
 """Predictions of a stored model, without scikit-learn, whose import takes longer than most."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Self
@@ -18,31 +19,32 @@ BLOCKS = {  # of columns that learners see, by base
     "means": ("linear", "means"),
     "splines": ("linear", "curved"),
     "splines-means": ("linear", "curved", "means"),
-    "trees": ("trees",),  # of no linear model, as the next
-    "forest": ("forest",),
 }
 _MOST_AXES = 300
 _ROUNDING = 1e-10  # of the largest singular value
 _SMALLEST = 1e-12  # probability of a class
 
 
-@dataclass(frozen=True, eq=False)
-class Trees:
-    """Trees of all tasks, which know the task, as the last column, unless `pooled` is None."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Learned(ABC):
+    """Predictions of a learner with fits of its own, which knows the task unless `pooled` is None.
 
-    text: NDArray[np.uint8]  # models in LightGBM's format, divided by zeros
+    Columns are features, then the groups of tasks, if there are any, and the task.
+    """
+
     sds: Array  # standard deviations around predictions, of the targets of tasks and of new ones
     smallest: float  # probability of a class
-    by_class: bool = False  # if each model predicts the share of a class; else their mean predicts
-    pooled: Self | None = None  # predict new tasks, with the code -1
-    groups: Codes | None = None  # of tasks, by level: the columns before the task
+    pooled: Self | None = None  # predicts new tasks, with the code -1
+    groups: Codes | None = None  # of tasks, by level
 
-    @cached_property
-    def _boosters(self) -> list[Any]:
-        import lightgbm  # takes long
+    @abstractmethod
+    def of(self, columns: Array) -> Array:
+        """Means of targets; or probabilities of classes, of two classes of the second."""
 
-        texts = self.text.tobytes().decode().split("\0")
-        return [lightgbm.Booster(model_str=text) for text in texts]
+    @property
+    @abstractmethod
+    def cost(self) -> int:
+        """Number of steps of a prediction."""
 
     def predict(self, X: Array, codes: Codes) -> Array:
         """Means of targets, or probabilities of classes."""
@@ -50,8 +52,7 @@ class Trees:
         if self.pooled is not None:
             groups = () if self.groups is None else self.groups[codes].T
             columns = np.column_stack([X, *groups, codes])
-        each = np.stack([one.predict(columns, num_threads=1) for one in self._boosters])
-        predictions = each.T.copy() if self.by_class else each.mean(axis=0)
+        predictions = self.of(columns)
         if self.pooled is not None and new.any():
             predictions[new] = self.pooled.predict(X[new], codes[new])
         return predictions
@@ -65,6 +66,29 @@ class Trees:
     def probabilities(self, X: Array, codes: Codes) -> Array:
         """Probabilities of the classes."""
         return probabilities_of(self.predict(X, codes), self.smallest)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Trees(Learned):
+    """Boosted trees and forests."""
+
+    text: NDArray[np.uint8]  # models in LightGBM's format, divided by zeros
+    by_class: bool = False  # if each model predicts the share of a class; else their mean predicts
+
+    @cached_property
+    def _boosters(self) -> list[Any]:
+        import lightgbm  # takes long
+
+        texts = self.text.tobytes().decode().split("\0")
+        return [lightgbm.Booster(model_str=text) for text in texts]
+
+    def of(self, columns: Array) -> Array:  # noqa: D102
+        each = np.stack([one.predict(columns, num_threads=1) for one in self._boosters])
+        return each.T.copy() if self.by_class else np.asarray(each.mean(axis=0))
+
+    @property
+    def cost(self) -> int:  # noqa: D102
+        return sum(int(booster.num_trees()) for booster in self._boosters)
 
 
 def probabilities_of(predictions: Array, smallest: float) -> Array:
@@ -201,10 +225,10 @@ def main_part(state: dict[str, Any]) -> dict[str, Any]:
     return max(_parts(state), key=lambda part: part[0])[2]
 
 
-def count_trees(state: dict[str, Any]) -> int:
-    """Count the trees that a prediction goes through."""
-    trees = [part["fitted"]["trees_"] for *_, part in _parts(state) if "trees_" in part["fitted"]]
-    return sum(int(booster.num_trees()) for part in trees for booster in part._boosters)
+def cost_of_learners(state: dict[str, Any]) -> int:
+    """Count the steps of a prediction by learners with fits of their own."""
+    each = (part["fitted"].get("learned_") for *_, part in _parts(state))
+    return sum(learned.cost for learned in each if learned is not None)
 
 
 def _parts(state: dict[str, Any]) -> list[tuple[float, Any, dict[str, Any]]]:
@@ -267,7 +291,7 @@ class _Member(NamedTuple):
     weights: Array  # by row
     X: Array
     codes: Codes
-    predictor: Predictor | Trees
+    predictor: Predictor | Learned
     attributes: dict[str, Any]
 
 
@@ -282,7 +306,7 @@ def _members(state: dict[str, Any], X: Array, codes: Codes) -> list[_Member]:
     nested = np.array(["groups_" in part["fitted"] for *_, part in parts])
     for_groups = for_new_tasks = _without(structure == "separate", weights)
     if nested.any():  # models of tasks that know no groups say nothing about a group
-        for_groups = _without(~nested & ~np.isin(structure, ("pooled", "trees")), weights)
+        for_groups = _without(~nested & ~np.isin(structure, ("pooled", "learned")), weights)
     members = []
     for k, (weight, columns, part) in enumerate(parts):
         attributes = {**part["parameters"], **part["fitted"]}
@@ -293,7 +317,7 @@ def _members(state: dict[str, Any], X: Array, codes: Codes) -> list[_Member]:
                 weights=np.where(by_task < 0, by_row, weight),
                 X=X if columns is None else Z[:, columns],
                 codes=codes if nested[k] else by_task,
-                predictor=attributes.get("trees_") or Predictor.of(attributes, covariance),
+                predictor=attributes.get("learned_") or Predictor.of(attributes, covariance),
                 attributes=attributes,
             )
         )

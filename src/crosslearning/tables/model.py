@@ -119,8 +119,8 @@ class TableModel:
         from crosslearning.linear._estimator import model_of  # needs scikit-learn, which is slow
 
         part = forecast.main_part(self.state)
-        if "trees_" in part["fitted"]:
-            raise AttributeError("Trees are no estimator. Use `predict` of this model.")
+        if "learned_" in part["fitted"]:
+            raise AttributeError(f"{part['class']} is no estimator. Use `predict` of this model.")
         model = model_of(part)
         if self.levels is not None:
             model.tasks_ = self.tasks

@@ -29,9 +29,10 @@ from crosslearning.tables.learners import candidates as learners
 from crosslearning.tables.learners.candidates import Candidate, Trials
 from crosslearning.tables.learners.search import Bases, CandidateSearch, compare_by_sums
 from crosslearning.tables.model import Score, Scorer, TableModel
-from crosslearning.tables.rows import Rows, Splits, bounded, bounds_of, fitted
+from crosslearning.tables.rows import Rows, bounded, bounds_of, fitted
 from crosslearning.tables.schema import COMPARED, Schema
 from crosslearning.tables.settings import FitSettings
+from crosslearning.tasks.splits import Splits
 
 _LEARNED = 2**14  # tasks that are enough for variances
 Progress = Callable[[str, float], object]
@@ -183,7 +184,7 @@ class _Comparison:
         robust = [c for c in linear if c.family == "robust" != first.family]
         linear = [c for c in linear if c not in robust]
         search.first(first)
-        trees = learners.trees(bases.growers, epsilon)
+        trees = learners.others(bases.learners, epsilon)
         search.more([*trees, *linear], share=(0.1, 0.4))
         if robust and search.heavy_tails:
             search.more(robust, share=(0.4, 0.5))
@@ -272,7 +273,7 @@ class Compared:
 
 
 def _state_of(model: Any) -> dict[str, Any]:
-    if isinstance(model, dict):  # trees
+    if isinstance(model, dict):  # of other learners
         return model
     state = state_of(model)
     state["fitted"].pop("calibration_", None)  # intervals use the errors of held-out rows
@@ -299,21 +300,25 @@ def fit_to_sums(
 
 
 def fit_to_rows(bases: Bases, trials: Trials, labels: NDArray[Any], candidate: Candidate) -> Any:
-    """Fit a linear model to all rows in memory; of trees, return what predictions need."""
+    """Fit a linear model to all rows in memory; of others, return what predictions need."""
     if candidate.estimator is not None:
         rows = bases.of(candidate.base, None)
         return fitted(candidate.estimator, rows, labels, nested=candidate.nested)
-    sds, attributes = np.zeros(2), {"tasks_": labels, "structure_": "trees"}
+    sds, attributes = np.zeros(2), {"tasks_": labels, "structure_": "learned"}
     if bases.rows.classes is not None:
         attributes["classes_"] = bases.rows.classes
     else:
         attributes["bounds_"] = bounds_of(bases.rows.counted)
-        # Errors of trees that do not know the task are also those of new tasks.
+        # Errors of models that do not know the task are also those of new tasks.
         in_fit, new = (trials.sds[name] for name in (candidate.name, f"pooled-{candidate.base}"))
         sds = np.array([np.nanmean(in_fit), np.nanmean(new)])
-    grower = bases.growers[candidate.base]
-    attributes["trees_"] = grower.final(sds, with_task=candidate.end == "cross")
-    return {"class": "Trees", "parameters": {"family": bases.family}, "fitted": attributes}
+    learner = bases.learners[candidate.base]
+    attributes["learned_"] = learner.final(sds, with_task=candidate.end == "cross")
+    return {
+        "class": type(learner).__name__,
+        "parameters": {"family": bases.family},
+        "fitted": attributes,
+    }
 
 
 def _check_held_out(held_out: HeldOut, schema: Schema) -> None:

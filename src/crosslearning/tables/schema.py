@@ -17,10 +17,11 @@ from crosslearning.frames import columns as reading
 from crosslearning.frames.columns import as_numbers, require_columns
 from crosslearning.frames.encoder import TableEncoder, TaskLevels, tidy
 from crosslearning.tables.findings import Horizon
-from crosslearning.tables.rows import Rows, Splits, deal, splits_of, time_starts, uniform
+from crosslearning.tables.rows import Rows
 from crosslearning.tables.settings import FAMILIES, FitSettings
 from crosslearning.tables.target import Features, Target, features_of, remarks, target_of
 from crosslearning.tasks.labels import as_objects
+from crosslearning.tasks.splits import Splits, deal, divide, time_starts, uniform
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -377,7 +378,7 @@ class Schema:
             splits = Splits.of(kept.folds, in_time=self.horizon is not None)
         else:
             of_classes = None if classes is None else y
-            splits = splits_of(codes, settings.folds, settings.seed, of_classes, kept.groups)
+            splits = divide(codes, settings.folds, settings.seed, of_classes, kept.groups)
         if not splits.parts:  # such as one group only
             raise ValueError(
                 f"Testing {self.words} leaves nothing to train on. Hold out other rows."

@@ -10,17 +10,14 @@ from crosslearning.evaluation.numbers import capital, count, joined, number
 from crosslearning.evaluation.scores import Scores
 from crosslearning.tables.findings import Verdict
 from crosslearning.tables.forecast import BLOCKS
+from crosslearning.tables.learners import LEARNERS
 from crosslearning.tables.learners.candidates import Candidate, Trials
 
 _NEGLIGIBLE = 1e-4  # of the score: a gain that helps nobody, however certain it is
 _NOTHING = "Nothing can be said about sharing: no model that shares was fitted."
 _POOLED = "One model for all is best here; sharing among these tasks does not improve on it."
-_FEATURES = {
-    "curved": "curves",
-    "means": "task means",
-    "trees": "boosted trees",
-    "forest": "random forests",
-}
+_FEATURES = {"curved": "curves", "means": "task means"}
+_FEATURES |= {name: learner.feature for name, learner in LEARNERS.items()}
 
 
 def compared(trials: Trials, labels: NDArray[Any], rows: NDArray[Any]) -> Comparison:
@@ -139,7 +136,8 @@ def _than_separate(trials: Trials, alone: Comparison, score: Measure) -> str:
 def _subject(trials: Trials, choice: str) -> str:
     """Name what was chosen, and the verb that follows."""
     model = _model(trials, choice)
-    plural = model.end == "separate" or model.base == "trees"
+    learner = LEARNERS.get(model.base)
+    plural = model.end == "separate" if learner is None else learner.plural
     return f"{model.noun} {'are' if plural else 'is'}"
 
 
@@ -155,7 +153,7 @@ def _model(trials: Trials, choice: str) -> Candidate:
 def beyond_linear(trials: Trials, comparison: Comparison, score: Measure) -> str | None:
     """Say what curves, task means and trees bring, if the chosen model has them."""
     bases = {trials.named(name).base for name in trials.parts} - {"linear"}
-    blocks = {block for base in bases for block in BLOCKS[base]}
+    blocks = {block for base in bases for block in BLOCKS.get(base, (base,))}
     words = [word for block, word in _FEATURES.items() if block in blocks]
     if not words:
         return None

@@ -20,6 +20,7 @@ from crosslearning.linear import (
     CrossBayesianLogisticRegression,
     CrossBayesianRidge,
 )
+from crosslearning.tables.learners import LEARNERS
 
 Array = NDArray[np.float64]
 End = Literal["pooled", "levels", "cross", "separate"]
@@ -46,10 +47,6 @@ _WORDS = {
     "splines": "with curves",
     "splines-means": "with curves and task means",
 }
-_TREES = {
-    "trees": ("pooled boosted trees", "boosted trees that know the task"),
-    "forest": ("a pooled random forest", "a random forest that knows the task"),
-}
 # Separate models do not see task means, which are constant, and cannot learn overdispersion.
 _SEPARATE = {"means": "linear", "splines-means": "splines", "negative-binomial": "poisson"}
 
@@ -58,8 +55,8 @@ _SEPARATE = {"means": "linear", "splines-means": "splines", "negative-binomial":
 class Candidate:
     """A learner at an end; `family` is empty for normal targets and classes without an order.
 
-    Trees have no estimator. What is not `kept`, since it obeys no bound, is only compared with. A
-    `nested` model knows groups of tasks.
+    Learners with fits of their own have no estimator. What is not `kept`, since it obeys no bound,
+    is only compared with. A `nested` model knows groups of tasks.
     """
 
     name: str
@@ -94,11 +91,11 @@ def _phrase(*words: str, family: str) -> str:
     return " ".join(filter(None, (*words, family and f"({family})")))
 
 
-def trees(bases: Iterable[str], epsilon: float) -> list[Candidate]:
-    """Return trees of each base without the task, and with it, which obey no bound."""
+def others(learners: Iterable[str], epsilon: float) -> list[Candidate]:
+    """Return models of other learners without the task, and with it, which obey no bound."""
     models = []
-    for base in bases:
-        pooled, cross = _TREES[base]
+    for base in learners:
+        pooled, cross = LEARNERS[base].pooled, LEARNERS[base].cross
         models.append(Candidate(f"pooled-{base}", pooled, "pooled", None, base))
         if epsilon > 0:
             kept = epsilon == inf

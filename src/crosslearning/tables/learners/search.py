@@ -22,6 +22,7 @@ from crosslearning.evaluation.scores import Scores
 from crosslearning.extras import require
 from crosslearning.linear import CrossBayesianRidge, SplineFeatures
 from crosslearning.tables.forecast import BLOCKS, Basis, TaskMeans, blended, forecast
+from crosslearning.tables.learners import LEARNERS
 from crosslearning.tables.learners.blend import blend_weights
 from crosslearning.tables.learners.candidates import (
     Candidate,
@@ -31,8 +32,9 @@ from crosslearning.tables.learners.candidates import (
     choices,
     over_all,
 )
-from crosslearning.tables.learners.trees import Boosting, Forest, Grower
-from crosslearning.tables.rows import NotFittedError, Rows, Splits, bounded, fitted, predict_rows
+from crosslearning.tables.learners.learner import Learner
+from crosslearning.tables.rows import NotFittedError, Rows, bounded, fitted, predict_rows
+from crosslearning.tasks.splits import Splits
 
 Array = NDArray[np.float64]
 OfRows = list[tuple[Rows, Array, Array]]  # with means and standard deviations
@@ -55,13 +57,13 @@ class Bases:
         self.n_scores = 1 if family == "ordinal" else rows.n_scores
         self.blocks: dict[str, NDArray[np.str_]] = {}  # of the columns of each base
         self.notes: list[str] = []
-        self.growers: dict[str, Grower] = {}  # of trees
+        self.learners: dict[str, Learner] = {}  # with fits of their own
         n, p = rows.X.shape
         wanted = base in ("auto", "boosting") and family != "quantile"
-        if wanted and self._trees_can_be_grown():
-            self.growers["trees"] = Boosting(rows, splits, family, seed)
-            if rows.classes is not None:
-                self.growers["forest"] = Forest(rows, splits, family, seed)
+        for name, learner in LEARNERS.items() if wanted else ():
+            fits = rows.classes is not None or not learner.only_classes
+            if fits and self._has_package(learner):
+                self.learners[name] = learner(rows, splits, family, seed)
         if base == "auto" and p > _WIDEST:
             self.notes.append(f"curves were not tried, since there are {p} features")
         elif base in ("auto", "splines"):
@@ -72,11 +74,11 @@ class Bases:
             self._averaged = np.flatnonzero(np.minimum(shares, 1.0 - shares) > _CONSTANT)
             self.blocks = self._possible(base)
 
-    def _trees_can_be_grown(self) -> bool:
+    def _has_package(self, learner: type[Learner]) -> bool:
         try:
-            require("Growing trees", "lightgbm")
+            require(f"Trying {learner.feature}", learner.package)
         except (ImportError, OSError) as reason:  # such as a missing OpenMP library
-            self.notes.append(f"trees were not tried: {reason}")
+            self.notes.append(f"{learner.feature} were not tried: {reason}")
             return False
         return True
 
@@ -153,7 +155,7 @@ class CrossValidation:
         """Try a candidate; or why it failed; or None if there is no time for it until a moment."""
         begun, n_splits, rows = time.monotonic(), len(self.splits.parts), self.bases.rows
         predictions, sds = rows.unpredicted, np.full(len(rows.y), np.nan)
-        steps = self._grown if candidate.estimator is None else self._fitted
+        steps = self._learned if candidate.estimator is None else self._fitted
         try:
             with deadline(moment):
                 for s, _ in enumerate(steps(candidate, predictions, sds), start=1):
@@ -182,10 +184,10 @@ class CrossValidation:
                     raise NotFittedError("its predictions are not finite")
             yield
 
-    def _grown(self, candidate: Candidate, predictions: Array, sds: Array) -> Iterator[None]:
-        """Fill in predictions of trees, perhaps all after the last split."""
-        grower = self.bases.growers[candidate.base]
-        for parts in grower.held_out(with_task=candidate.end == "cross"):
+    def _learned(self, candidate: Candidate, predictions: Array, sds: Array) -> Iterator[None]:
+        """Fill in predictions of a learner with fits of its own, perhaps all at last."""
+        learner = self.bases.learners[candidate.base]
+        for parts in learner.held_out(with_task=candidate.end == "cross"):
             for (_, test), part in zip(self.splits.parts, parts, strict=False):
                 predictions[test] = part
                 if predictions.ndim == 1:

@@ -1,7 +1,6 @@
-"""Boosted trees and random forests: for all tasks alike, or with the task as one more column."""
+"""Boosted trees."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,38 +9,29 @@ from numpy.typing import NDArray
 
 from crosslearning.convex.deadline import check_deadline
 from crosslearning.convex.families import REGISTRY
-from crosslearning.tables.forecast import Trees, probabilities_of
-from crosslearning.tables.rows import Rows, Splits
+from crosslearning.tables.forecast import Trees
+from crosslearning.tables.learners.learner import (
+    GROWN,
+    Array,
+    Learner,
+    design,
+    give_up_in_time,
+    n_threads,
+)
+from crosslearning.tables.rows import Rows
 from crosslearning.tasks import within_task_folds
 
-Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 _SIZES = ((7, 5), (31, 20))  # leaves of a tree, and fewest rows of a leaf
 _AVERAGED_SIZES = ((7, 5), (31, 10))
 _MOST_TREES, _PATIENCE = 500, 30
-_SETTINGS: dict[str, Any] = {
+_BOOSTING = GROWN | {
     "learning_rate": 0.05,
     "bagging_fraction": 0.8,
-    "bagging_freq": 1,
     "cat_smooth": 1.0,  # by default, 10, small tasks would not count
-    "deterministic": True,
-    "force_row_wise": True,
-    "min_data_in_bin": 1,
-    "verbosity": -1,
 }
-_MANY = 10**6  # numbers, which are worth several threads
 _MOST_AVERAGED = 2_000  # rows; with more, trees of all folds are hardly better than of all rows
 _INNER = 5  # folds of the training part, if there is only one split
-_OF_FOREST = {
-    "objective": "regression",  # leaves have means: shares of a class
-    "boosting": "rf",
-    "bagging_fraction": 0.632,  # of distinct rows, as in a sample with replacement
-    "feature_fraction_bynode": 0.6,  # a node is a leaf if these do not help
-    "num_leaves": 255,
-    "min_data_in_leaf": 1,
-    "min_sum_hessian_in_leaf": 1e-12,  # rows without weight make no leaf
-}
-_IN_FOREST = 100  # trees
 
 
 class _Grown(NamedTuple):
@@ -52,80 +42,15 @@ class _Grown(NamedTuple):
 
 
 @dataclass(eq=False)
-class Grower(ABC):
-    """Grows trees of one table, without the rows that they predict, and at last of all rows."""
-
-    rows: Rows
-    splits: Splits
-    family: str
-    seed: int
-
-    @abstractmethod
-    def held_out(self, *, with_task: bool) -> Iterator[list[Array]]:
-        """Grow trees split by split; after the last, their predictions of all test parts."""
-
-    @abstractmethod
-    def final(self, sds: Array, *, with_task: bool) -> Trees:
-        """Trees of all rows, with standard deviations around the predictions."""
-
-    def _stored(
-        self, texts: Sequence[str], sds: Array, *, with_task: bool, by_class: bool = False
-    ) -> Trees:
-        """Trees, and those that predict new tasks."""
-        return Trees(
-            text=np.frombuffer("\0".join(texts).encode(), dtype=np.uint8),
-            sds=sds,
-            smallest=_smallest(self.rows),
-            by_class=by_class,
-            pooled=self.final(sds, with_task=False) if with_task else None,
-            groups=self.rows.levels.group_codes if with_task and self.rows.levels else None,
-        )
-
-
-@dataclass(eq=False)
-class Forest(Grower):
-    """Random forests of deep trees, for classes; codes of tasks are numbers to them.
-
-    Their leaves hold few rows, so that they know rows that are alike in all columns, such as those
-    of one person, which few leaves do not tell from others.
-    """
-
-    def held_out(self, *, with_task: bool) -> Iterator[list[Array]]:
-        """Grow a forest, and predict the test part, split by split."""
-        predictions: list[Array] = []
-        for train, test in self.splits.parts:
-            forest = self._grown(self.rows.take(train), with_task=with_task)
-            X = _design(self.rows.take(test), with_task)
-            each = np.stack([one.predict(X, num_threads=1) for one in forest])
-            predictions.append(_complete(each[0] if len(each) == 1 else each.T, self.rows))
-            yield predictions
-
-    def final(self, sds: Array, *, with_task: bool) -> Trees:
-        """Grow a forest of all rows."""
-        texts = [one.model_to_string() for one in self._grown(self.rows, with_task=with_task)]
-        return self._stored(texts, sds, with_task=with_task, by_class=len(texts) > 1)
-
-    def _grown(self, part: Rows, *, with_task: bool) -> list[Any]:
-        """Forests of the shares of each class, of two classes of the second only."""
-        import lightgbm as lgb  # takes long
-
-        classes = np.asarray(self.rows.classes)
-        X, settings = _design(part, with_task), _SETTINGS | _OF_FOREST | {"seed": self.seed}
-        settings["num_threads"] = _n_threads(part)
-        forests = []
-        for label in classes[-1:] if len(classes) == 2 else classes:
-            data = lgb.Dataset(X, part.y == label, weight=part.weights, params=settings)
-            forests.append(lgb.train(settings, data, _IN_FOREST, callbacks=[_give_up_in_time]))
-        return forests
-
-
-@dataclass(eq=False)
-class Boosting(Grower):
+class Boosting(Learner):
     """Boosted trees, for which the task is a category.
 
     Their size and number for a split are those that are best on other splits. Probabilities of
     classes are means over two sizes, since a choice between them would be mostly chance.
     """
+
+    pooled, cross = "pooled boosted trees", "boosted trees that know the task"
+    feature, plural = "boosted trees", True
 
     def __post_init__(self) -> None:
         self._fits: dict[Any, _Grown] = {}
@@ -159,7 +84,7 @@ class Boosting(Grower):
             boosters = [self._of_split(with_task, size, n_trees, k) for k in splits]
             boosters.append(self._fits[key].booster)
             texts += [one.model_to_string(num_iteration=n_trees) for one in boosters]
-        return self._stored(texts, sds, with_task=with_task)
+        return self.stored(texts, sds, with_task=with_task)
 
     # Sizes and numbers of trees.
 
@@ -208,13 +133,13 @@ class Boosting(Grower):
 
     def _predicted(self, with_task: bool, split: int) -> Array:
         """Predictions of the test part of a split."""
-        X = _design(self.rows.take(self.splits.parts[split][1]), with_task)
+        X = design(self.rows.take(self.splits.parts[split][1]), with_task=with_task)
         each = []
         for size in self._sizes(self._others(split)):
             n_trees = self._best(with_task, size, self._others(split))
             booster = self._of_split(with_task, size, n_trees, split)
             each.append(booster.predict(X, num_iteration=n_trees, num_threads=1))
-        return _complete(np.mean(each, axis=0), self.rows)
+        return self.complete(np.mean(each, axis=0))
 
     def _of_split(self, with_task: bool, size: tuple[int, int], n_trees: int, split: int) -> Any:
         """At least so many trees of the training part of a split, if they can be grown."""
@@ -239,7 +164,7 @@ class Boosting(Grower):
 
         train = self._data(part, with_task)
         settings = self._settings(part, size)
-        callbacks: list[Any] = [_give_up_in_time]
+        callbacks: list[Any] = [give_up_in_time]
         if test is None or not len(test.y):
             booster = lgb.train(settings, train, n_trees, callbacks=callbacks)
             return _Grown(booster, np.zeros(1))
@@ -259,9 +184,9 @@ class Boosting(Grower):
 
     def _settings(self, part: Rows, size: tuple[int, int]) -> dict[str, Any]:
         leaves, fewest = size
-        settings = _SETTINGS | {"num_leaves": leaves, "seed": self.seed}
+        settings = _BOOSTING | {"num_leaves": leaves, "seed": self.seed}
         settings |= {"min_data_in_leaf": fewest, "min_data_per_group": fewest}
-        settings["num_threads"] = _n_threads(part)
+        settings["num_threads"] = n_threads(part)
         if part.classes is None:
             return settings | {"objective": REGISTRY[self.family].boosted}
         if len(part.classes) == 2:
@@ -273,12 +198,12 @@ class Boosting(Grower):
 
         y = part.y if part.classes is None else np.searchsorted(part.classes, part.y)
         return lgb.Dataset(
-            _design(part, with_task),
+            design(part, with_task=with_task),
             y,
             reference=reference,
             weight=part.weights,
             categorical_feature=self._categories(part) if with_task else [],
-            params=_SETTINGS,
+            params=_BOOSTING,
         )
 
     @staticmethod
@@ -287,30 +212,3 @@ class Boosting(Grower):
         n_features = part.X.shape[1]
         n_levels = 1 if part.levels is None else len(part.levels.columns)
         return list(range(n_features, n_features + n_levels))
-
-
-def _design(part: Rows, with_task: bool) -> Array:
-    """Features, and the codes of groups and tasks for trees that know the task."""
-    if not with_task:
-        return part.X
-    groups = () if part.levels is None else part.levels.group_codes[part.codes].T
-    return np.column_stack([part.X, *groups, part.codes])
-
-
-def _n_threads(part: Rows) -> int:
-    """One thread for few numbers, for which threads mostly wait for each other; else all."""
-    return 1 if part.X.size < _MANY else 0
-
-
-def _smallest(rows: Rows) -> float:
-    """Smallest probability of a class."""
-    return 1.0 / (len(rows.y) + 2.0)
-
-
-def _complete(predictions: Array, rows: Rows) -> Array:
-    """Means as they are, or probabilities of all classes."""
-    return predictions if rows.classes is None else probabilities_of(predictions, _smallest(rows))
-
-
-def _give_up_in_time(_: Any) -> None:
-    check_deadline()
