@@ -17,13 +17,14 @@ from crosslearning.frames.columns import (
     time_values,
 )
 from crosslearning.frames.encoder import TableEncoder, counted
+from crosslearning.frames.survey import Roles
+from crosslearning.frames.target import features_of, target_of
 from crosslearning.tables import fit_table
 from crosslearning.tables.settings import FitSettings
-from crosslearning.tables.target import features_of, target_of
 from tests.support.tables import shops
 
 ROWS = 100
-GIVEN = {"task": "shop", "target": "sales"}
+GIVEN = {"task": ("shop",), "target": "sales"}
 TYPES = {
     "floats": (np.linspace(0, 1, ROWS), "number", ""),
     "few integers": ([1, 2] * 50, "number", ""),
@@ -146,7 +147,7 @@ def test_targets_that_are_refused(values, kind, message):
 
 
 def test_features_are_all_columns_that_can_be_used():
-    features = features_of(shops(), FitSettings(**GIVEN))
+    features = features_of(shops(), Roles(**GIVEN))
     assert [column.name for column in features.used] == ["price", "kind"]
     reasons = {column.name: column.reason for column in features.ignored}
     assert list(reasons) == ["day", "note", "one", "row"]
@@ -154,7 +155,7 @@ def test_features_are_all_columns_that_can_be_used():
 
 
 def test_features_that_are_asked_for():
-    chosen = features_of(shops(), FitSettings(**GIVEN, features=("row", "price", "one", "price")))
+    chosen = features_of(shops(), Roles(**GIVEN, features=("row", "price", "one", "price")))
     assert [column.name for column in chosen.used] == ["row", "price"]
     assert [column.name for column in chosen.ignored] == ["one"]
 
@@ -258,7 +259,7 @@ def test_codes_by_name_and_by_request():
     assert column_of(codes, "number").type == "number"
     assert column_of(codes.rename("x")).type == "number"
     assert column_of(codes.rename("x"), "category").type == "category"
-    asked = FitSettings(**GIVEN, categories=("price",))
+    asked = Roles(**GIVEN, types={"price": "category"})
     assert features_of(shops(), asked).of("category")[0] == "price"
 
 

@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 
 from crosslearning.frames import reading as table_files
+from crosslearning.frames import survey
 from crosslearning.linear._estimator import state_of
-from crosslearning.tables import engines, fit_files, fit_table, schema
+from crosslearning.tables import engines, fit_files, fit_table
 from crosslearning.tables.engines import Engine, FrameTable
 from crosslearning.tables.learners.candidates import candidates
 from crosslearning.tables.rows import fitted
@@ -67,7 +68,8 @@ def and_beyond(frame):
 def in_memory(frame, chunks, **options):
     """The model that was chosen in chunks, fitted to rows in memory."""
     engine = Engine(FrameTable(frame))
-    schema = Schema.of(engine.survey(FitSettings(**options)), text_labels=False)
+    settings = FitSettings(**options)
+    schema = Schema.of(settings, engine.survey(settings), text_labels=False)
     rows, _, _ = schema.rows_of(engine.collect(schema).kept)
     tried = candidates(
         schema.target.kind, schema.target.family, rows.X.shape, only=True, epsilon=np.inf,
@@ -198,7 +200,7 @@ def test_which_tasks_are_kept_does_not_depend_on_folds():
 
 
 def test_files_that_fit_into_memory_are_recognised_from_all_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr(schema, "_SAMPLE", 50)
+    monkeypatch.setattr(survey, "_SAMPLE", 50)
     quick = {"base": "linear", "family": "gaussian", "folds": 2}
     model = fit_files(written(shops("number"), tmp_path / "x"), **GIVEN, **quick)
     assert not any("drawn at random" in note for note in model.results["notes"])

@@ -1,6 +1,7 @@
 """Numbers as people write them, and what is said of columns and labels that are odd."""
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,8 @@ from crosslearning.frames.columns import (
     numbers_in,
 )
 from crosslearning.frames.encoder import TableEncoder
+from crosslearning.frames.survey import Roles, Survey
+from crosslearning.frames.target import features_of, remarks, target_of
 from crosslearning.tables import (
     fit_files,
     fit_table,
@@ -24,9 +27,6 @@ from crosslearning.tables import (
     read_table,
     write_table,
 )
-from crosslearning.tables.schema import Survey
-from crosslearning.tables.settings import FitSettings
-from crosslearning.tables.target import features_of, remarks, target_of
 from tests.support.tables import shops
 
 
@@ -303,11 +303,11 @@ def test_ids_of_groups_are_pointed_out():
             "month": rows % 12,
         }
     )
-    settings = FitSettings(task="g", target="y")
+    settings = Roles(task=("g",), target="y")
     notes = remarks(frame, features_of(frame, settings), settings)
     assert [note.split()[1] for note in notes] == ["year", "customer_id", "PCP_ID"]
     assert "looks like a time: rows were held out at random" in notes[0]
-    grouped = FitSettings(task="g", target="y", group="class_id")
+    grouped = replace(settings, group="class_id")
     notes = remarks(frame, features_of(frame, grouped), grouped)
     assert "looks like a time: rows were held out by class_id" in notes[0]
     assert column_of(pd.Series(rows * 7919 % 99991, name="rowId")).reason == "it numbers the rows"

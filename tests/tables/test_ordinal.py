@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 
 from crosslearning import CrossClassifier
+from crosslearning.frames.target import target_of
 from crosslearning.linear import CrossBayesianLogisticRegression
 from crosslearning.linear._estimator import state_of
 from crosslearning.tables import TableModel, fit_table
 from crosslearning.tables.forecast import blend, predictions
 from crosslearning.tables.settings import FitSettings
-from crosslearning.tables.target import target_of
 
 GRADES = ["poor", "fair", "good"]  # not in the order of the alphabet
 GIVEN = {"task": "shop", "target": "rating", "folds": 2, "base": "linear", "time_budget": 600.0}

@@ -162,7 +162,7 @@ def test_days_come_first_in_every_chunk_if_they_do_in_one(tmp_path, monkeypatch)
 def test_a_class_that_is_rare_is_one(tmp_path, monkeypatch):
     frame = sold("two", 120, 2)
     frame.loc[119, "sales"] = "never"
-    monkeypatch.setattr("crosslearning.tables.schema._SAMPLE", 50)
+    monkeypatch.setattr("crosslearning.frames.survey._SAMPLE", 50)
     model = fit_files(written(frame, tmp_path / "x"), **FEW_FOLDS, features=["size"])
     assert model.classes.tolist() == ["high", "low", "never"]
     flags = frame.assign(sales=frame["sales"] == "high")

@@ -119,7 +119,7 @@ def test_folds_begin_anywhere():
 def test_columns_are_recognised_from_a_sample(tmp_path, monkeypatch):
     frame = shops(3000).assign(number=np.arange(3000))
     frame.loc[1234, "kind"] = "seldom"
-    monkeypatch.setattr("crosslearning.tables.schema._SAMPLE", 200)
+    monkeypatch.setattr("crosslearning.frames.survey._SAMPLE", 200)
     model = fit_files(written(frame, tmp_path / "x"), task="shop", target="sales", folds=2)
     assert "column number left out: it numbers the rows" in model.results["notes"]
     assert model.encoder.levels["kind"] == ["a", "b", "c"]

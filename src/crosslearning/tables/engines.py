@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from crosslearning.convex.sums.passes import Pass, PassSums
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.frames.reading import Files
+from crosslearning.frames.survey import Survey, columns_to_read
 from crosslearning.tables.rows import Rows
-from crosslearning.tables.schema import Schema, Survey, columns_to_read
+from crosslearning.tables.schema import Schema, roles_of
 from crosslearning.tables.settings import FitSettings
 
 ROOM = 2**16  # rows of files, or of a cluster, that are kept in memory
@@ -92,8 +93,9 @@ class Engine:
 
     def survey(self, settings: FitSettings) -> Survey:
         """Look at all rows of the columns that may be needed."""
-        columns = columns_to_read(self.table.columns, settings)
-        return self._looked_at(columns, Survey(settings, self.room))
+        roles = roles_of(settings)
+        columns = columns_to_read(self.table.columns, roles)
+        return self._looked_at(columns, Survey(roles, settings.seed, self.room))
 
     def _looked_at(self, columns: list[str], survey: Survey) -> Survey:
         for _ in self._each(columns, "Looking at rows", lambda k, rows: survey.look(rows, k)):

@@ -56,7 +56,7 @@ def fit(engine: Engine, settings: FitSettings, held_out: HeldOut | None, progres
     """Fit the table that an engine goes over."""
     started, table = clock.monotonic(), engine.table
     progress("Looking at the columns", 0.0)
-    schema = Schema.of(engine.survey(settings), text_labels=table.text_labels)
+    schema = Schema.of(settings, engine.survey(settings), text_labels=table.text_labels)
     if held_out is not None:
         _check_held_out(held_out, schema)
     with warnings.catch_warnings():

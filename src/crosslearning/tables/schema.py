@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,174 +13,42 @@ from crosslearning.convex.families import REGISTRY
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.metrics import Metric, metric_of
 from crosslearning.frames import columns as reading
-from crosslearning.frames.columns import as_numbers, require_columns
-from crosslearning.frames.encoder import TableEncoder, TaskLevels, tidy
+from crosslearning.frames.encoder import TableEncoder, TaskLevels
+from crosslearning.frames.survey import Roles, Survey, usable
+from crosslearning.frames.target import Features, Target, features_of, remarks, target_of
 from crosslearning.tables.findings import Horizon
 from crosslearning.tables.rows import Rows
 from crosslearning.tables.settings import FAMILIES, FitSettings
-from crosslearning.tables.target import Features, Target, features_of, remarks, target_of
-from crosslearning.tasks.labels import as_objects
 from crosslearning.tasks.splits import Splits, deal, divide, time_starts, uniform
 
 Array = NDArray[np.float64]
-Codes = NDArray[np.intp]
 COMPARED = 50_000  # tasks that are enough to compare models by sums
-_SAMPLE = 50_000  # rows to recognise columns from
-_MOST_CLASSES = 100  # distinct targets to keep
 _FEWEST_ROWS = 10
 _FEWEST_TASKS = 50  # to compare models on that need rows
 _DAY = 864e11  # nanoseconds
 _SHOWN = 20_000  # rows to look at predictions of
-_WHOLE = r"0|-?[1-9]\d{0,14}"
 
 
-def columns_to_read(columns: Sequence[str], settings: FitSettings) -> list[str]:
-    """Check the settings against the names of the columns, and return those to read."""
-    reading.check_names(columns)
-    roles = [("task", name) for name in settings.task]
-    others = ("target", "weights", "time", "group")
-    roles += [(role, getattr(settings, role)) for role in others if getattr(settings, role)]
-    for role, name in roles:
-        require_columns(columns, [name], f"the {role}")
-    require_columns(columns, settings.features or (), "the features")
-    require_columns(columns, list(settings.column_types), "numbers and categories")
-    features = columns if settings.features is None else settings.features
-    return list(dict.fromkeys([*(name for _, name in roles), *features]))
-
-
-@dataclass(eq=False)
-class Survey:
-    """What is known of the rows seen so far; surveys of parts of a table can be added."""
-
-    settings: FitSettings
-    room: float = 0  # rows that may be kept in memory
-    n_rows: int = 0  # to learn from
-    dropped: int = 0  # other rows,
-    unlabelled: int = 0  # of which these have a target
-    labels: NDArray[Any] = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # distinct
-    counts: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # theirs
-    targets: NDArray[Any] | None = field(default_factory=lambda: np.empty(0))  # None if many
-    sample: pd.DataFrame = field(default_factory=pd.DataFrame)  # rows in order, drawn at random
-    keys: Array = field(default_factory=lambda: np.empty(0))  # that they are drawn by
-
-    @property
-    def complete(self) -> bool:
-        """Whether the sample has all rows."""
-        return len(self.sample) == self.n_rows
-
-    def look(self, frame: pd.DataFrame, part: int) -> None:
-        """Take rows of some part of the table into account."""
-        target = self.settings.target
-        rows, codes, labels = usable(frame, self.settings)
-        for name in rows.select_dtypes("number"):
-            as_numbers(rows[name])  # refuses infinities here, where the part is known
-        keys = uniform(part, rows.index.to_numpy(), self.settings.seed, "sample")
-        few = keys < (self.keys.max() if len(self.keys) == max(self.room, _SAMPLE) else np.inf)
-        seen = replace(self, n_rows=len(rows), dropped=len(frame) - len(rows))
-        seen.unlabelled = int(frame[target].notna().sum()) - len(rows)
-        seen.labels, seen.counts = labels, np.bincount(codes, minlength=len(labels))
-        seen.targets = _few(np.asarray(rows[target].unique()))
-        seen.sample, seen.keys = rows[few], keys[few]
-        self.add(seen)
-
-    def add(self, other: Survey) -> None:
-        """Take rows of another survey into account."""
-        self.n_rows += other.n_rows
-        self.dropped += other.dropped
-        self.unlabelled += other.unlabelled
-        codes, self.labels = pd.factorize(_joined(self.labels, other.labels))
-        self.counts = np.bincount(codes, np.append(self.counts, other.counts)).astype(np.int64)
-        if self.targets is None or other.targets is None:
-            self.targets = None
-        else:
-            self.targets = _few(pd.unique(_joined(self.targets, other.targets)))
-        self.keys = np.append(self.keys, other.keys)
-        if samples := [part for part in (self.sample, other.sample) if len(part)]:
-            self.sample = pd.concat(samples)
-        size = max(self.room, _SAMPLE)
-        if len(self.keys) > size:
-            smallest = np.sort(np.argsort(self.keys, kind="stable")[: int(size)])
-            self.sample, self.keys = self.sample.iloc[smallest], self.keys[smallest]
-
-    def tasks(self, *, text_labels: bool) -> tuple[pd.Index[Any], NDArray[Any], TaskLevels | None]:
-        """Labels in order: as written, with their types, and by column if there are several."""
-        written = pd.Index(self.labels, tupleize_cols=False)
-        if len(self.settings.task) == 1:
-            labels, ranks = _ranked(written, text_labels=text_labels)
-            return written[np.argsort(ranks)], labels, None
-        columns = [pd.Index(column) for column in zip(*self.labels, strict=True)]
-        each, codes = zip(*(_ranked(c, text_labels=text_labels) for c in columns), strict=True)
-        order = np.lexsort(codes[::-1])
-        positions = np.column_stack(codes)[order]
-        levels = TaskLevels(list(self.settings.task), list(each), positions)
-        return written[order], as_objects(levels.names), levels
-
-
-def _ranked(written: pd.Index[Any], *, text_labels: bool) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Distinct labels in order, and the position of each label among them."""
-    if text_labels and written.astype(str).str.fullmatch(_WHOLE).all():  # read as text
-        written = written.astype(np.int64)
-    codes, distinct = pd.factorize(written)
-    try:
-        order = distinct.argsort()
-    except TypeError:  # labels that cannot be compared stay in order of appearance
-        order = np.arange(len(distinct))
-    return as_objects(list(distinct[order])), np.argsort(order)[codes]
-
-
-def usable(frame: pd.DataFrame, settings: FitSettings) -> tuple[pd.DataFrame, Codes, NDArray[Any]]:
-    """Rows with a target, the code of each one's task, and the label of each code."""
-    columns = [_factorized(frame[name]) for name in settings.task]
-    codes, labels = columns[0] if len(columns) == 1 else _combined(columns)
-    keep = frame[settings.target].notna().to_numpy()
-    if settings.drop_unlabelled:
-        keep = keep & (codes >= 0)
-    for name, (numbers, _) in zip(settings.task, columns, strict=True):
-        if (numbers[keep] < 0).any():
-            raise ValueError(
-                f"The task column {name!r} must have a label in every row; it has none in "
-                f"{reading.listed_rows(frame.index[keep & (numbers < 0)])}. Fill in the labels, or "
-                "drop these rows with option drop_unlabelled."
-            )
-    if not keep.all():
-        frame = frame[keep]
-        used, codes = np.unique(codes[keep], return_inverse=True)
-        labels = labels[used]
-    return frame, codes, labels
-
-
-def _factorized(column: pd.Series[Any]) -> tuple[Codes, NDArray[Any]]:
-    """Return the code of each row's label, -1 if it has none, and the label of each code."""
-    codes, uniques = pd.factorize(column)
-    labels = tidy(pd.Series(np.asarray(uniques)))
-    missing = np.append(labels.isna(), True)
-    return np.where(missing[codes], -1, codes), labels.to_numpy()
-
-
-def _combined(columns: list[tuple[Codes, NDArray[Any]]]) -> tuple[Codes, NDArray[Any]]:
-    """Return the same for several columns: labels are tuples."""
-    numbers = np.column_stack([codes for codes, _ in columns])
-    full = (numbers >= 0).all(axis=1)
-    distinct, positions = np.unique(numbers[full], axis=0, return_inverse=True)
-    codes = np.full(len(numbers), -1)
-    codes[full] = positions.ravel()
-    each = (labels[at].tolist() for (_, labels), at in zip(columns, distinct.T, strict=True))
-    return codes, as_objects(list(zip(*each, strict=True)))
-
-
-def _few(values: NDArray[Any]) -> NDArray[Any] | None:
-    return values if len(values) <= _MOST_CLASSES else None
-
-
-def _joined(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
-    """Labels of both, of the type of the second if there are none before."""
-    return np.concatenate([a, b]) if len(a) else b
+def roles_of(settings: FitSettings) -> Roles:
+    """Return what the columns of a table are."""
+    numbers = dict.fromkeys(settings.numbers, "number")
+    return Roles(
+        task=settings.task,
+        target=settings.target,
+        features=settings.features,
+        types=numbers | dict.fromkeys(settings.categories, "category"),
+        weights=settings.weights,
+        time=settings.time,
+        group=settings.group,
+        drop_unlabelled=settings.drop_unlabelled,
+    )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Schema:
     """What a table holds, and what is to be done with its rows."""
 
+    settings: FitSettings
     survey: Survey
     target: Target
     features: Features
@@ -194,22 +61,22 @@ class Schema:
     horizon: Horizon | None = None  # how far ahead models are tested
 
     @classmethod
-    def of(cls, survey: Survey, *, text_labels: bool) -> Schema:
+    def of(cls, settings: FitSettings, survey: Survey, *, text_labels: bool) -> Schema:
         """Recognise target and columns, and decide what to do with rows."""
-        settings = survey.settings
         _check_size(survey)
         if survey.n_rows > survey.room:
             _refuse_in_chunks(settings)
-        target = _target(survey)
-        features = features_of(survey.sample, settings, survey.n_rows)
+        target = _target(settings, survey)
+        features = features_of(survey.sample, survey.roles, survey.n_rows)
         written, labels, levels = survey.tasks(text_labels=text_labels)
         if levels is not None:
             levels.check()
         numeric = target.classes is None or target.classes.dtype.kind in "fi"
         marked = [name for name in (target.name if numeric else None, settings.weights) if name]
-        in_time = {} if settings.time is None else _in_time(survey, settings.time)
+        in_time = {} if settings.time is None else _in_time(survey, settings.time, settings.folds)
         numbers, categories, dates = map(features.of, ("number", "category", "date"))
         schema = cls(
+            settings=settings,
             survey=survey,
             target=target,
             features=features,
@@ -228,11 +95,6 @@ class Schema:
                 "numbers, name one column, or fit a part of the table."
             )
         return schema
-
-    @property
-    def settings(self) -> FitSettings:
-        """The options of the fit."""
-        return self.survey.settings
 
     @property
     def classes(self) -> NDArray[Any] | None:
@@ -258,7 +120,7 @@ class Schema:
             gaps = ", and medians in place of gaps" if self.encoder.flagged else ""
             some = f"{len(survey.sample):,} rows drawn at random{gaps}"
             notes.append(f"columns were recognised from {some}")
-        return notes + remarks(survey.sample, self.features, self.settings)
+        return notes + remarks(survey.sample, self.features, survey.roles)
 
     @property
     def columns(self) -> list[str]:
@@ -303,7 +165,7 @@ class Schema:
     def without_survey(self) -> Schema:
         """Return what the work on rows needs, which is small."""
         old = self.survey
-        return replace(self, survey=Survey(old.settings, old.room, n_rows=old.n_rows))
+        return replace(self, survey=Survey(old.roles, room=old.room, n_rows=old.n_rows))
 
     def no_sums(self) -> Statistics:
         """Return sums of no rows, for all tasks."""
@@ -312,7 +174,7 @@ class Schema:
     def encoded(self, frame: pd.DataFrame) -> tuple[pd.DataFrame, Rows]:
         """Rows with a target, and the same as numbers; classes by their positions."""
         settings = self.settings
-        frame, codes, labels = usable(frame, settings)
+        frame, codes, labels = usable(frame, self.survey.roles)
         target, mark = frame[settings.target], self.encoder.marks.get(settings.target)
         if self.classes is None:
             y = reading.target_numbers(target, mark)
@@ -389,10 +251,10 @@ class Schema:
 
 def _check_size(survey: Survey) -> None:
     """Refuse few rows, one task, and one row per task."""
-    task, labels, n_rows = ", ".join(survey.settings.task), survey.labels, survey.n_rows
+    task, labels, n_rows = ", ".join(survey.roles.task), survey.labels, survey.n_rows
     if n_rows < _FEWEST_ROWS:
         raise ValueError(
-            f"A fit needs at least {_FEWEST_ROWS} rows with a target; {survey.settings.target!r} "
+            f"A fit needs at least {_FEWEST_ROWS} rows with a target; {survey.roles.target!r} "
             f"has a value in {n_rows} of {n_rows + survey.dropped} rows. Add rows."
         )
     if len(labels) < 2:
@@ -425,8 +287,7 @@ def _needs_rows(family: str) -> bool:
     return family not in ("auto", "gaussian", *by_passes)
 
 
-def _target(survey: Survey) -> Target:
-    settings = survey.settings
+def _target(settings: FitSettings, survey: Survey) -> Target:
     values = survey.sample[settings.target]
     if survey.targets is not None and not survey.complete:  # rare ones may not be in the sample
         rare = pd.Series(survey.targets, name=settings.target)
@@ -441,13 +302,13 @@ def _target(survey: Survey) -> Target:
     return target
 
 
-def _in_time(survey: Survey, name: str) -> dict[str, Any]:
+def _in_time(survey: Survey, name: str, n_folds: int) -> dict[str, Any]:
     """Moments that rows are divided at, and how far ahead and until when that tests."""
     times = survey.sample[name]
     days = reading.is_date(times)
     day_first = days and reading.has_days_first(times)
     values = reading.time_values(times, day_first=day_first)
-    starts = time_starts(values, name, survey.settings.folds)
+    starts = time_starts(values, name, n_folds)
     before = [values[values < start].max() for start in starts]
     reach = float(np.max(np.append(before[1:], values.max()) - before))
     horizon = Horizon(

@@ -171,11 +171,6 @@ class FitSettings:
         return self.family != "auto" or self.metric == "poisson-deviance"
 
     @property
-    def column_types(self) -> dict[str, str]:
-        """Types of the columns that are not to be recognised."""
-        return dict.fromkeys(self.numbers, "number") | dict.fromkeys(self.categories, "category")
-
-    @property
     def target_kind(self) -> str:
         """Kind of target that is wanted, perhaps as the type of its column."""
         if self.family != "auto":

@@ -15,7 +15,7 @@ from crosslearning.convex.families import REGISTRY, recognised_family
 from crosslearning.evaluation.metrics import METRICS
 from crosslearning.frames import columns as recognition
 from crosslearning.frames.columns import Column, as_numbers, column_of, is_date
-from crosslearning.tables.settings import FitSettings
+from crosslearning.frames.survey import Roles
 
 _TIME = re.compile(r"(year|yr|date|month|week|quarter|period|time|day)s?", re.IGNORECASE)
 _MOST_CLASSES = 50
@@ -33,12 +33,12 @@ class Features:
         return [column.name for column in self.used if column.type == kind]
 
 
-def features_of(frame: pd.DataFrame, settings: FitSettings, n_rows: int | None = None) -> Features:
+def features_of(frame: pd.DataFrame, roles: Roles, n_rows: int | None = None) -> Features:
     """Take the columns that are asked for, or all that can be used; by a sample of `n_rows`."""
-    others = (*settings.task, settings.target, settings.weights, settings.group)
-    wanted, types = settings.features is not None, settings.column_types
+    others = (*roles.task, roles.target, roles.weights, roles.group)
+    wanted, types = roles.features is not None, roles.types
     rest = [name for name in frame.columns if name not in others]
-    names = rest if settings.features is None else settings.features
+    names = rest if roles.features is None else roles.features
     columns = [
         column_of(frame[name], types.get(name), n_rows=n_rows, may_number_rows=wanted)
         for name in dict.fromkeys(names)
@@ -59,15 +59,15 @@ def features_of(frame: pd.DataFrame, settings: FitSettings, n_rows: int | None =
     return Features(used, tuple(column for column in columns if column.reason))
 
 
-def remarks(frame: pd.DataFrame, features: Features, settings: FitSettings) -> list[str]:
+def remarks(frame: pd.DataFrame, features: Features, roles: Roles) -> list[str]:
     """Note columns that look like a time, and numbers that look like ids."""
     numbers = ((name, frame[name].dropna()) for name in features.of("number"))
     whole = [name for name, x in numbers if is_numeric_dtype(x.dtype) and not x.mod(1).any()]
     years = [name for name in whole if _TIME.fullmatch(name) and frame[name].nunique() > 2]
     times = [c.name for c in features.used if c.name in years or is_date(frame[c.name])]
     notes = []
-    if times and settings.time is None:
-        how = "at random" if settings.group is None else f"by {settings.group}"
+    if times and roles.time is None:
+        how = "at random" if roles.group is None else f"by {roles.group}"
         notes.append(
             f"column {times[0]} looks like a time: rows were held out {how}, which flatters "
             "forecasts; option time tests on later rows"
