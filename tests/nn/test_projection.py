@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from crosslearning import ConvergenceWarning, Status, Tether, project, prox
+from crosslearning.coupling import _inner_products
 from crosslearning.coupling._gram import solve_gram
 from crosslearning.exceptions import ResolutionWarning
 from tests.support.networks import (
@@ -55,7 +56,7 @@ def test_agrees_with_the_core(dtype, epsilon):
 @pytest.mark.parametrize("bands", [False, True], ids=["whole", "bands"])
 @pytest.mark.parametrize("n_tasks", [15, 16, 18])
 def test_many_tasks_agree_with_the_core(dtype, bands, n_tasks, monkeypatch):
-    monkeypatch.setattr("crosslearning.nn._members._HAS_BANDS", bands)
+    monkeypatch.setattr(_inner_products, "_has_small_kernels", lambda: bands)
     monkeypatch.setattr("crosslearning.nn._members._ELEMENTS", 1)  # two chunks, the last narrower
     module = nn.Linear(50, 41).to(dtype)
     models = TaskModels(module, range(n_tasks), epsilon=0.5)
@@ -70,7 +71,7 @@ def test_many_tasks_agree_with_the_core(dtype, bands, n_tasks, monkeypatch):
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e30])
 @pytest.mark.parametrize("bands", [False, True], ids=["whole", "bands"])
 def test_many_tasks_that_are_not_finite_are_refused(value, bands, monkeypatch):
-    monkeypatch.setattr("crosslearning.nn._members._HAS_BANDS", bands)
+    monkeypatch.setattr(_inner_products, "_has_small_kernels", lambda: bands)
     models = TaskModels(nn.Linear(60, 40), range(16), epsilon=0.5)
     with torch.no_grad():
         models[3].weight[7] = value

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from crosslearning.coupling._certificate import Certificate, block_width, blocks, certify
 from crosslearning.coupling._checks import check_problem, is_positive
 from crosslearning.coupling._gram import GramProjection, Request, solve_gram, subgradient_pulls
+from crosslearning.coupling._inner_products import PIECE, InnerProducts, symmetric
 from crosslearning.coupling._members import (
     Coupling,
     Projection,
@@ -27,9 +28,6 @@ from crosslearning.coupling._newton import SAFETY, CenterFunction, minimise, sol
 from crosslearning.tether import Array, Reals, Tether
 
 _DEFAULTS = {"newton": (1e-10, 100), "subgradient": (1e-6, 20_000)}
-_FEW = 64  # rows
-_BAND = 8  # rows of a small product
-_PIECE = 512  # columns of a small product
 _ROW = 1 << 15  # elements of a row that is written
 _EPS = float(np.finfo(np.float64).eps)
 _VISIBLE = 1e-3  # of the largest distance: above it, distances from a Gram matrix have 10 digits
@@ -195,16 +193,16 @@ class ArrayMembers:
         """Inner products of the rows of z - base, in float64."""
         n, n_columns = self.z.shape
         gram = np.zeros((n, n))
-        wide = min(_up(block_width(n)), _up(n_columns))
+        wide = -(-min(block_width(n), n_columns) // PIECE) * PIECE
         room = np.zeros((n + 1, wide))
+        products = InnerProducts(room)
         with np.errstate(over="ignore", invalid="ignore"):  # detected in the result
             for block in blocks(n_columns, wide):
                 z = self.z[:, block]
-                here = room[:, : _up(z.shape[1])]
-                here[:, z.shape[1] :] = 0.0
-                np.subtract(z, self.base[block], out=here[:n, : z.shape[1]], dtype=np.float64)
-                gram += _upper_gram(here)
-            return (np.triu(gram) + np.triu(gram, 1).T)[np.newaxis]
+                width = z.shape[1]
+                np.subtract(z, self.base[block], out=room[:n, :width], dtype=np.float64)
+                gram += products.upper(width)
+            return symmetric(gram)[np.newaxis]
 
     def move(self, pull: Array, weights: Array) -> None:
         """Move the centre by a combination of the differences, then the tasks towards it."""
@@ -253,26 +251,6 @@ class ArrayMembers:
     def culprits(self) -> tuple[list[str], str]:
         """Names of the rows that are not finite."""
         return [f"task {row}" for row in np.flatnonzero(~np.isfinite(self.z).all(axis=1))], ""
-
-
-def _up(width: int) -> int:
-    """Round up to a multiple of the piece."""
-    return -(-width // _PIECE) * _PIECE
-
-
-def _upper_gram(rows: Array) -> Array:
-    """Inner products of all rows but the last, which is 0; valid on and above the diagonal."""
-    # For few rows, BLAS is faster with small products of two different matrices than with a matrix
-    # times its own transpose.
-    n = len(rows) - 1
-    if n > _FEW:
-        return rows[:n] @ rows[:n].T
-    gram = np.zeros((n, n))
-    pieces = rows.reshape(n + 1, -1, _PIECE).transpose(1, 0, 2)
-    for i in range(0, n, _BAND):
-        band = pieces[:, i : min(i + _BAND, n)] @ pieces[:, i:].transpose(0, 2, 1)
-        gram[i : i + _BAND, i:] = band.sum(axis=0)[:, :-1]
-    return gram
 
 
 def couple_arrays(members: ArrayMembers, request: Request) -> Coupling:

@@ -11,21 +11,18 @@ import torch
 import torch.distributed as dist
 
 from crosslearning.coupling import Coupling, Status, Storage
+from crosslearning.coupling._inner_products import PIECE, InnerProducts, symmetric
 from crosslearning.coupling._members import exact_combination
 from crosslearning.nn._ranks import Ranks
-from crosslearning.tether import Array, Flags, Reals
+from crosslearning.tether import Array, Flags
 
 if TYPE_CHECKING:
     from crosslearning.nn._task_models import TaskModels
 
-_ELEMENTS = 1 << 17  # of a chunk: its temporaries stay in the second-level cache
-_NARROWEST = 1 << 11  # narrower chunks cost more in calls than in arithmetic
+_ELEMENTS = 1 << 18  # of a chunk: its temporaries stay in the second-level cache
+_NARROWEST = 1 << 12  # narrower chunks cost more in calls than in arithmetic
 _NARROWEST_ON_DEVICE = 1 << 14  # where calls take longer
 _MANY = 16  # rows from which NumPy, which computes half of a symmetric matrix, is faster than torch
-# OpenBLAS has fast kernels for products of up to a million multiplications with AVX-512: half of a
-# symmetric matrix by bands takes half as long as by one call for all of it.
-_PIECE, _BAND, _MOST = 1 << 10, 4, 160
-_HAS_BANDS = torch.backends.cpu.get_cpu_capability() == "AVX512"
 _FRESH = 50  # steps after which norms, which change slowly, are measured again
 _ALIKE = 1e-3  # relative difference of Gram matrices of copies that have the same gradients
 
@@ -52,28 +49,6 @@ class _Chunk(NamedTuple):
         return torch.sub(self.tasks, self.center, out=self.room)
 
 
-class _Bands:
-    """Inner products of rows by products of few of them, on and above the diagonal."""
-
-    def __init__(self, rows: Reals) -> None:
-        n = len(rows)
-        self._rows, self.is_upper = rows, np.tri(n, dtype=np.bool_).T
-        pieces = rows.reshape(n, -1, _PIECE).swapaxes(0, 1)
-        self._products = np.zeros((len(pieces), n, n), rows.dtype)
-        self._factors = [
-            (pieces[:, i : i + _BAND], pieces[:, i:].mT, self._products[:, i : i + _BAND, i:])
-            for i in range(0, n, _BAND)
-        ]
-
-    def product(self, width: int) -> Array:
-        """Return the upper half of the Gram matrix of so many columns."""
-        if width < self._rows.shape[1]:
-            self._rows[:, width:] = 0.0
-        for left, right, product in self._factors:
-            np.matmul(left, right, out=product)
-        return self._products.sum(axis=0, dtype=np.float64)
-
-
 class Workspace:
     """Passes over a matrix of shape (n_tasks + 1, n_columns), in float32 or float64."""
 
@@ -84,12 +59,11 @@ class Workspace:
         self._sums = torch.device("cpu") if flat.device.type == "mps" else flat.device
         n_tasks = len(flat) - 1
         # Allocated once: fresh temporaries would cost more than the arithmetic.
-        room = torch.empty((len(flat), wide), dtype=self.dtype, device=flat.device)
+        room = torch.zeros((len(flat), wide), dtype=self.dtype, device=flat.device)
         self._product = room.new_empty((n_tasks, n_tasks))
         self._on_cpu = flat.device.type == "cpu"
-        self._by_numpy = self._on_cpu and n_tasks >= _MANY
-        banded = self._by_numpy and _HAS_BANDS and n_tasks <= _MOST and wide % _PIECE == 0
-        self._bands = _Bands(room[:-1].numpy()) if banded else None
+        by_numpy = self._on_cpu and n_tasks >= _MANY
+        self._products = InnerProducts(room.numpy()) if by_numpy else None
         self._chunks = []
         for stored in chunks:
             here = room[:, : stored.shape[1]]
@@ -98,12 +72,11 @@ class Workspace:
 
     @classmethod
     def whole(cls, flat: torch.Tensor, n_tasks: int) -> Self:
-        """Divide a matrix into equal chunks, of whole pieces unless it is smaller than one."""
+        """Divide a matrix into equal chunks."""
         narrowest = _NARROWEST if flat.device.type == "cpu" else _NARROWEST_ON_DEVICE
-        wide = 1 << (max(narrowest, _ELEMENTS // max(n_tasks, 4)).bit_length() - 1)
-        n_columns = flat.shape[1]
+        n_columns, wide = flat.shape[1], max(narrowest, _ELEMENTS // max(n_tasks, 4))
         even = -(-n_columns // max(1, -(-n_columns // wide)))
-        wide = min(wide, -(-even // _PIECE) * _PIECE if n_columns > _PIECE else max(1, n_columns))
+        wide = -(-even // PIECE) * PIECE if n_columns > PIECE else max(1, n_columns)
         return cls(flat, wide, flat.split(wide, dim=1) if n_columns else ())
 
     def gram(self) -> Array:
@@ -113,10 +86,8 @@ class Workspace:
     def product(self, number: int) -> Any:
         """Gram matrix of one chunk, in memory that the next call uses again."""
         rows = self._chunks[number].differences()
-        if self._bands:
-            return self._bands.product(rows.shape[1])
-        if self._by_numpy:
-            return np.matmul(rows.numpy(), rows.numpy().T, out=self._product.numpy())
+        if self._products is not None:
+            return self._products.upper(rows.shape[1])
         product = torch.mm(rows, rows.T, out=self._product)
         return product.numpy() if self._on_cpu else product.to(self._sums)
 
@@ -126,9 +97,7 @@ class Workspace:
         zero: Any = np.zeros(self._product.shape)
         total: Any = sum(products, zero if self._on_cpu else torch.from_numpy(zero).to(self._sums))
         gram: Array = total if self._on_cpu else total.cpu().numpy()
-        if self._bands:
-            return np.where(self._bands.is_upper, gram, gram.T)
-        return 0.5 * (gram + gram.T)
+        return symmetric(gram)
 
     def move(self, pull: Array, weights: Array) -> None:
         """Set θ_g = z_g + Σ weights_i (z_i - z_g) and θ_i = z_i + pull_i (θ_g - z_i), in one pass.
