@@ -47,10 +47,11 @@ RULES = {
     "no costly bases of iterated fits": Rule("learners.search", "_COSTLY", inf, ALL[1:]),
     "task means where the evidence favours them": Rule("learners.search", "_WORTH", -inf),
     "trees of up to 2,000 rows averaged over folds": Rule("learners.boosting", "_MOST_AVERAGED", 0),
-    "smallest weight of a blend 0.05": Rule("learners.blend", "_LEAST", 0.0),
-    "weights from 0.9 are 1": Rule("learners.blend", "_MOST", inf),
-    "squared errors shrink to the best model": Rule("learners.blend", "_SHRINKAGE", 1e-9, ALL[:1]),
-    "classes and counts shrink to all cross-learned models": Rule(
+    "smallest share of a blend 0.05": Rule("learners.blend", "_LEAST", 0.0),
+    "weights of classes shrink to all cross-learned models": Rule(
+        "learners.blend", "_PRIOR_OF_CLASSES", 1e-6, ("classes",)
+    ),
+    "weights of counts, and the sum of those of classes, shrink": Rule(
         "learners.blend", "_PRIOR", 1e-6, ALL[1:]
     ),
     "predictions within the range and half of it": Rule("rows", "_MARGIN", inf, ALL[::2]),

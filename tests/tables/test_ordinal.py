@@ -52,7 +52,8 @@ def test_a_blend_takes_means_of_the_same_class():
         model.fit(X, frame["rating"] if ordered else frame["rating"].astype(str), tasks=tasks)
         parts.append((0.5, None, state_of(model)))
         shares.append(pd.DataFrame(model.predict_proba(X, tasks=tasks), columns=model.classes_))
-    state = blend(parts, None)
+    frequencies = np.array([0.2, 0.3, 0.5])
+    state = blend(parts, None, frequencies)
     geometric = np.sqrt(shares[0] * shares[1])[GRADES]
     expected = geometric.div(geometric.sum(axis=1), axis=0)
     np.testing.assert_allclose(predictions(state, X, tasks), expected)

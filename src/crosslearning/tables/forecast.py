@@ -204,20 +204,24 @@ class Basis:
 RECORDS = (Rotation, Basis, TaskMeans, Trees)  # of a state
 
 
-def blend(parts: list[tuple[float, Any, dict[str, Any]]], basis: Basis | None) -> dict[str, Any]:
+def blend(
+    parts: list[tuple[float, Any, dict[str, Any]]], basis: Basis | None, frequencies: Array | None
+) -> dict[str, Any]:
     """State of several models: weights, columns in the basis (None: the features), and states."""
     first = parts[0][2]["fitted"]
     shared = {name: first[name] for name in ("tasks_", "classes_") if name in first}
-    return {"class": "Blend", "fitted": shared, "parts": parts, "basis": basis}
+    fitted = shared | {"frequencies_": frequencies}
+    return {"class": "Blend", "fitted": fitted, "parts": parts, "basis": basis}
 
 
-def blended(weights: Array, predictions: Array) -> Array:
-    """Means over models (and rows) with weights; of probabilities of classes geometric means."""
+def blended(weights: Array, predictions: Array, frequencies: Array | None) -> Array:
+    """Weighted means over models (and rows); of classes, of log probabilities over frequencies."""
     weights = weights.reshape(len(weights), -1)
-    if predictions.ndim < 3:
+    if frequencies is None:
         return np.asarray((weights * predictions).sum(axis=0))
-    logs = np.log(np.maximum(predictions, _SMALLEST))
-    return np.asarray(softmax((weights[:, :, np.newaxis] * logs).sum(axis=0), axis=1))
+    rare = np.log(frequencies)
+    lifts = np.log(np.maximum(predictions, _SMALLEST)) - rare
+    return np.asarray(softmax((weights[:, :, np.newaxis] * lifts).sum(axis=0) + rare, axis=1))
 
 
 def main_part(state: dict[str, Any]) -> dict[str, Any]:
@@ -247,7 +251,7 @@ def predictions(state: dict[str, Any], X: Array, codes: Codes) -> Array:
     weights = np.stack([member.weights for member in members])
     if "classes_" not in state["fitted"]:
         each = [np.clip(m.predictor.means(m.X, m.codes), *_bounds(m.attributes)) for m in members]
-        return blended(weights, np.stack(each))
+        return blended(weights, np.stack(each), None)
     classes = state["fitted"]["classes_"].tolist()
     shares = [m.predictor.probabilities(m.X, m.codes) for m in members]
     if len(members) == 1:
@@ -255,7 +259,7 @@ def predictions(state: dict[str, Any], X: Array, codes: Codes) -> Array:
     # A model of ordered classes has them in another order.
     places = [[list(m.attributes["classes_"]).index(c) for c in classes] for m in members]
     each = [share[:, place] for share, place in zip(shares, places, strict=True)]
-    return blended(weights, np.stack(each))
+    return blended(weights, np.stack(each), state["fitted"]["frequencies_"])
 
 
 def forecast(state: dict[str, Any], X: Array, codes: Codes) -> tuple[Array, Array]:
@@ -325,9 +329,9 @@ def _members(state: dict[str, Any], X: Array, codes: Codes) -> list[_Member]:
 
 
 def _without(dropped: NDArray[np.bool_], weights: Array) -> Array:
-    """Weights without some, unless these are all."""
+    """Weights without some, unless these are all, with the same sum."""
     kept = weights if dropped.all() else np.where(dropped, 0.0, weights)
-    return np.asarray(kept / kept.sum())
+    return np.asarray(kept * (weights.sum() / kept.sum()))
 
 
 def _bounds(attributes: dict[str, Any]) -> Array:

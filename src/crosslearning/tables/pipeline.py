@@ -269,7 +269,7 @@ class Compared:
         basis = self.bases.final(bases) if self.bases and bases else None
         columns = {base: basis.columns_of(base) for base in bases} if basis else {}
         parts = [(weights[c.name], columns.get(c.base), _state_of(self.fit(c))) for c in used]
-        return blend(parts, basis)
+        return blend(parts, basis, self.bases.rows.frequencies if self.bases else None)
 
 
 def _state_of(model: Any) -> dict[str, Any]:

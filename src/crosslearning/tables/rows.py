@@ -74,6 +74,14 @@ class Rows:
         return self.y if self.weights is None else self.y[self.weights > 0]
 
     @property
+    def frequencies(self) -> Array | None:
+        """Frequencies of the classes, if there are any; at least half a row has each of them."""
+        if self.classes is None:
+            return None
+        counts = np.maximum(self.row_weights @ (self.y[:, np.newaxis] == self.classes), 0.5)
+        return np.asarray(counts / counts.sum())
+
+    @property
     def unpredicted(self) -> Array:
         """NaN for each row, or for each row and class."""
         classes = () if self.classes is None else (len(self.classes),)

@@ -1,7 +1,5 @@
 """Weights of a blend of models, from predictions of held-out rows."""
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import LinearConstraint, minimize, nnls
@@ -10,18 +8,20 @@ from scipy.special import kl_div, logsumexp
 from crosslearning.tables.rows import Rows
 
 Array = NDArray[np.float64]
-_LEAST, _MOST = 0.05, 0.9  # smallest weight that is kept, and one that is rounded up to 1
-_SHRINKAGE = 0.01  # towards the best model, relative to the smallest squared error
-_PRIOR = 30.0  # rows that the prior of weights of classes and counts is worth
+_LEAST = 0.05  # share of all weight: models with less would only take time
+_PRIOR = 30.0  # rows that the priors of weights of counts, and of the sum of others, are worth
+_PRIOR_OF_CLASSES = 100.0  # the same of weights of classes, for each unit of the smallest log loss
 _LEAST_SHARE = 1e-12
+_SMALLEST = 1e-3  # weight of classes, of what is expected
 _MOST_NUMBERS = 2 * 10**6  # probabilities that weights are based on
 
 
 def blend_weights(predictions: Array, rows: Rows, metric: str, cross: NDArray[np.bool_]) -> Array:
-    """Nonnegative weights of models that sum to 1; `cross` marks those that are cross-learned.
+    """Nonnegative weights of models; `cross` marks those that are cross-learned.
 
     Squared errors of a task are divided by the square root of their mean, so that a few tasks with
-    large errors do not decide alone. Weights of classes are those of logarithms of probabilities.
+    large errors do not decide alone. Weights sum to 1, except those of classes, which multiply
+    logarithms of probabilities over class frequencies: models may be too sure, or not sure enough.
     Held-out classes and counts say little about the weights, which are shrunk towards equal ones of
     all that are cross-learned: these contain pooled and separate models as special cases, and the
     evidence of all training rows has chosen between them.
@@ -29,20 +29,19 @@ def blend_weights(predictions: Array, rows: Rows, metric: str, cross: NDArray[np
     equal = (cross | ~cross.any()) / np.count_nonzero(cross | ~cross.any())
     counts = np.bincount(rows.codes, rows.row_weights, rows.n_tasks)
     share = rows.row_weights / np.maximum(counts, _LEAST_SHARE)[rows.codes]
-    if rows.classes is not None:
-        some = slice(None, None, -(-predictions.size // _MOST_NUMBERS))
-        positions = np.searchsorted(rows.classes, rows.y[some])
-        weights = _least_log_loss(predictions[:, some], positions, share[some], equal)
+    if (frequencies := rows.frequencies) is not None:
+        positions = np.searchsorted(np.asarray(rows.classes), rows.y)
+        weights = _least_log_loss(predictions, np.log(frequencies), positions, share, equal)
     elif metric == "poisson-deviance":
         weights = _least_deviance(predictions, rows.y, share / share.sum(), equal)
     else:
         weights = _least_squares(
             predictions, rows, share, 2.0 if metric == "gamma-deviance" else 0.0
         )
-    weights = np.where(weights < min(_LEAST, weights.max()), 0.0, weights)
-    if weights.max() >= _MOST * weights.sum():
-        weights = np.eye(len(weights))[weights.argmax()]
-    return np.asarray(weights / weights.sum())
+    total = weights.sum()
+    weights = np.where(weights < min(_LEAST * total, weights.max()), 0.0, weights)
+    one = rows.classes is None or np.count_nonzero(weights) == 1
+    return np.asarray(weights * ((1.0 if one else total) / weights.sum()))
 
 
 def _least_squares(predictions: Array, rows: Rows, share: Array, power: float) -> Array:
@@ -55,13 +54,13 @@ def _least_squares(predictions: Array, rows: Rows, share: Array, power: float) -
     floor = 1e-6 * present.max() if len(present) else 1.0
     weight = share / scale / np.sqrt(np.maximum(of_tasks, floor))[rows.codes]
     gram = (errors * weight) @ errors.T
-    best = np.eye(len(predictions))[gram.diagonal().argmin()]
+    if not gram.diagonal().all():  # models that are exact
+        return np.asarray(gram.diagonal() == 0, dtype=np.float64)
     values, vectors = np.linalg.eigh(gram)
     root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
-    shrink = np.sqrt(_SHRINKAGE * gram.diagonal().min())
     total = 1e3 * np.sqrt(gram.diagonal().max())  # in effect a constraint on the sum
-    design = np.vstack([root, shrink * np.eye(len(predictions)), np.full(len(predictions), total)])
-    return np.asarray(nnls(design, np.concatenate([0.0 * best, shrink * best, [total]]))[0])
+    design = np.vstack([root, np.full(len(predictions), total)])
+    return np.asarray(nnls(design, np.append(0.0 * values, total))[0])
 
 
 def _least_deviance(predictions: Array, y: Array, share: Array, expected: Array) -> Array:
@@ -81,29 +80,7 @@ def _least_deviance(predictions: Array, y: Array, share: Array, expected: Array)
         slope = rows * (predictions @ (share * (1.0 - y / mean)))
         return float(value), slope - prior / weights
 
-    return _minimiser(loss, 0.5 * expected + 0.5 / len(prior))
-
-
-def _least_log_loss(
-    predictions: Array, positions: NDArray[np.intp], share: Array, expected: Array
-) -> Array:
-    """Minimise the log loss of weighted geometric means, which is convex, with a normal prior."""
-    logs, share = np.log(np.maximum(predictions, _LEAST_SHARE)), share / share.sum()
-    of_targets = logs[:, np.arange(len(share)), positions] @ share
-    prior = _PRIOR / len(share)
-
-    def loss(weights: Array) -> tuple[float, Array]:
-        mean, apart = np.tensordot(weights, logs, 1), weights - expected
-        total = logsumexp(mean, axis=1)
-        of_model = np.tensordot(logs, np.exp(mean - total[:, None]) * share[:, None], 2)
-        value = share @ total - weights @ of_targets + 0.5 * prior * (apart @ apart)
-        return float(value), of_model - of_targets + prior * apart
-
-    return _minimiser(loss, expected)
-
-
-def _minimiser(loss: Callable[[Array], tuple[float, Array]], start: Array) -> Array:
-    """Nonnegative weights with the sum 1 and a small loss, which comes with its slope."""
+    start = 0.5 * expected + 0.5 / len(prior)
     solution = minimize(
         loss,
         start,
@@ -114,3 +91,26 @@ def _minimiser(loss: Callable[[Array], tuple[float, Array]], start: Array) -> Ar
     )
     weights = np.clip(solution.x, 0.0, 1.0)
     return np.asarray(weights if loss(weights / weights.sum())[0] <= loss(start)[0] else start)
+
+
+def _least_log_loss(
+    predictions: Array, rare: Array, positions: NDArray[np.intp], share: Array, expected: Array
+) -> Array:
+    """Minimise the log loss, which is convex, with normal priors; `rare` are log frequencies."""
+    some = slice(None, None, -(-predictions.size // _MOST_NUMBERS))
+    n, positions, share = len(share), positions[some], share[some] / share[some].sum()
+    lifts = np.log(np.maximum(predictions[:, some], _LEAST_SHARE)) - rare
+    of_targets = lifts[:, np.arange(len(share)), positions] @ share
+    smallest = float(-of_targets.max() - share @ rare[positions])
+    prior, of_sum = np.array([_PRIOR_OF_CLASSES * smallest, _PRIOR]) / n
+
+    def loss(weights: Array) -> tuple[float, Array]:
+        scores, apart = np.tensordot(weights, lifts, 1) + rare, weights - expected
+        total = logsumexp(scores, axis=1)
+        of_model = np.tensordot(lifts, np.exp(scores - total[:, None]) * share[:, None], 2)
+        value = share @ total - weights @ of_targets + 0.5 * prior * (apart @ apart)
+        value += 0.5 * of_sum * apart.sum() ** 2
+        return float(value), of_model - of_targets + prior * apart + of_sum * apart.sum()
+
+    bounds = [(_SMALLEST * weight, None) for weight in expected]
+    return np.asarray(minimize(loss, expected, jac=True, bounds=bounds).x)

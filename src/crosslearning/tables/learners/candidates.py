@@ -303,9 +303,10 @@ class Trials:
 
     @property
     def listed_parts(self) -> list[tuple[Candidate, float]]:
-        """These models with their weights, the heaviest first."""
-        parts = sorted(self.parts.items(), key=lambda part: -part[1])
-        return [(self.named(name), weight) for name, weight in parts]
+        """These models with their shares of all weight, the heaviest first."""
+        total = sum(self.parts.values())
+        parts = [(self.named(name), weight / total) for name, weight in self.parts.items()]
+        return sorted(parts, key=lambda part: -part[1])
 
     @property
     def described(self) -> Candidate:

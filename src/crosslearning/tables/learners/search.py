@@ -341,8 +341,7 @@ class CandidateSearch:
             elif rows.classes is None:
                 predictions[test] = np.average(y, weights=weights)
             else:
-                counts = np.maximum(weights @ (y[:, np.newaxis] == rows.classes), 0.5)
-                predictions[test] = counts / counts.sum()
+                predictions[test] = part.frequencies
         return over_all(self._scores(predictions)[0], self._weights)
 
     def _blend(self, predictions: dict[Candidate, Array]) -> Choice | None:
@@ -355,17 +354,19 @@ class CandidateSearch:
         cross = np.array([c.end == "cross" for c in usable])
         everyone = np.stack(list(usable.values()))
 
-        def weights(use: NDArray[np.bool_]) -> Array:
+        def weights(use: NDArray[np.bool_]) -> tuple[Array, Array | None]:
             rows = self.rows.take(np.flatnonzero(use))
-            return blend_weights(everyone[:, use], rows, self.metrics[0].name, cross)
+            each = blend_weights(everyone[:, use], rows, self.metrics[0].name, cross)
+            return each, rows.frequencies
 
         result = np.full_like(everyone[0], np.nan)
         for _, test in self.parts:
             others = scored.copy()
             others[test] = False
             if others.any():
-                result[test] = blended(weights(others), everyone[:, test])
-        final = zip(usable, weights(scored).tolist(), strict=True)
+                each, frequencies = weights(others)
+                result[test] = blended(each, everyone[:, test], frequencies)
+        final = zip(usable, weights(scored)[0].tolist(), strict=True)
         kept = {c.name: weight for c, weight in final if weight > 0}
         return Choice(kept, self._scores(result)[0], result)
 
