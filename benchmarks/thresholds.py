@@ -40,21 +40,25 @@ class Rule(NamedTuple):
 
 
 RULES = {
-    "one variance per block beyond 60 coefficients": Rule("learners.candidates", "_WIDE", inf),
-    "looser tolerance for wide models": Rule("learners.candidates", "_ROUGH", 1e-6),
-    "linear models only beyond 100 features": Rule("learners.search", "_WIDEST", inf),
-    "robust models for heavy tails only": Rule("learners.search", "_NORMAL", -inf, ALL[:1]),
-    "no costly bases of iterated fits": Rule("learners.search", "_COSTLY", inf, ALL[1:]),
-    "task means where the evidence favours them": Rule("learners.search", "_WORTH", -inf),
-    "trees of up to 2,000 rows averaged over folds": Rule("learners.boosting", "_MOST_AVERAGED", 0),
-    "smallest share of a blend 0.05": Rule("learners.blend", "_LEAST", 0.0),
+    "one variance per block beyond 60 coefficients": Rule(
+        "tables.learners.candidates", "_WIDE", inf
+    ),
+    "looser tolerance for wide models": Rule("tables.learners.candidates", "_ROUGH", 1e-6),
+    "linear models only beyond 100 features": Rule("tables.learners.search", "_WIDEST", inf),
+    "robust models for heavy tails only": Rule("tables.learners.search", "_NORMAL", -inf, ALL[:1]),
+    "no costly bases of iterated fits": Rule("tables.learners.search", "_COSTLY", inf, ALL[1:]),
+    "task means where the evidence favours them": Rule("tables.learners.search", "_WORTH", -inf),
+    "trees of up to 2,000 rows averaged over folds": Rule(
+        "tables.learners.boosting", "_MOST_AVERAGED", 0
+    ),
+    "smallest share of a blend 0.05": Rule("evaluation.blending", "_LEAST", 0.0),
     "weights of classes shrink to all cross-learned models": Rule(
-        "learners.blend", "_PRIOR_OF_CLASSES", 1e-6, ("classes",)
+        "evaluation.blending", "_PRIOR_OF_CLASSES", 1e-6, ("classes",)
     ),
     "weights of counts, and the sum of those of classes, shrink": Rule(
-        "learners.blend", "_PRIOR", 1e-6, ALL[1:]
+        "evaluation.blending", "_PRIOR", 1e-6, ALL[1:]
     ),
-    "predictions within the range and half of it": Rule("rows", "_MARGIN", inf, ALL[::2]),
+    "predictions within the range and half of it": Rule("tables.rows", "_MARGIN", inf, ALL[::2]),
 }
 INTRODUCTION = (
     "`OMP_NUM_THREADS=1 python benchmarks/thresholds.py --jobs 2`. Every third table of the "
@@ -102,7 +106,7 @@ def run(rule: Rule | None, table: str) -> dict[str, float]:
     if rule is None:
         without = patch.dict({})
     else:
-        module = import_module(f"crosslearning.tables.{rule.module}")
+        module = import_module(f"crosslearning.{rule.module}")
         without = patch.object(module, rule.name, rule.value)
     began = time.process_time()
     with without:

@@ -63,6 +63,15 @@ class Scores:
         means = mean(self.by_split, 1.0, axis=1)
         return np.where(np.isnan(means), -np.inf, means)
 
+    @property
+    def over_tasks(self) -> Array:
+        """Mean over the tasks that all settings have a score of; minus infinity if one has none."""
+        values = self.by_task
+        usable = np.isfinite(values).any(axis=1)
+        common = np.isfinite(values[usable]).all(axis=0)
+        means = values[:, common].mean(axis=1) if common.any() else np.full(len(values), -np.inf)
+        return np.where(usable, means, -np.inf)
+
 
 def mean(values: Any, weights: Any, axis: int) -> Array:
     """Weighted mean of the finite values; NaN if there are none."""
@@ -87,10 +96,20 @@ def best(scores: Scores) -> int:
     >>> best(Scores([0.0, 1.0, 2.0], [[[-3.0]], [[-2.0]], [[-2.0]]], [[1]]))
     1
     """
-    top = scores.means.max()
+    return first_best(scores.means, "`scoring` is undefined for every task. Choose another scorer.")
+
+
+def first_best(means: Array, if_none: str) -> int:
+    """Position of the highest mean, the first of equal ones; or this error if all are undefined."""
+    top = means.max()
     if top == -np.inf:
-        raise ValueError("`scoring` is undefined for every task. Choose another scorer.")
-    return int(np.argmax(scores.means >= top - _ROUNDING * abs(top)))
+        raise ValueError(if_none)
+    return int(np.argmax(means >= top - _ROUNDING * abs(top)))
+
+
+def over_all(values: Array, weights: Array) -> float:
+    """Mean over the tasks of the scores of one setting, by split and task."""
+    return float(Scores([""], values[np.newaxis], weights).over_tasks[0])
 
 
 def standard_error(scores: Scores, position: int) -> float:

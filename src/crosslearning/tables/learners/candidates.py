@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.convex.families import REGISTRY
-from crosslearning.evaluation.scores import Scores, nested
+from crosslearning.evaluation.scores import Scores, first_best, nested, over_all
 from crosslearning.linear import (
     CrossBayesianGLM,
     CrossBayesianLogisticRegression,
@@ -27,7 +27,10 @@ End = Literal["pooled", "levels", "cross", "separate"]
 _WIDE = 60  # coefficients; with more, tasks differ in those of a block by one variance
 _ROUGH = 1e-3  # tolerance of the log evidence there
 _ROBUST_ROWS = 50_000  # beyond which outliers matter little
-_ROUNDING = 1e-9  # relative to the best score; smaller differences are ties
+_NO_SCORE = (
+    "No model could be scored: every training part lacks something, such as a class. "
+    "Hold out other parts, or fewer of them."
+)
 _ALL: tuple[End, ...] = ("pooled", "levels", "cross", "separate")
 _THREE: tuple[End, ...] = ("pooled", "cross", "separate")
 _TWO: tuple[End, ...] = ("pooled", "cross")
@@ -224,34 +227,8 @@ def choices(
 
 def best_choice(candidates: Sequence[Candidate], scores: Scores) -> Choice:
     """Choose the candidate with the best mean; for each split, the one that is best on others."""
-    best = best_of(candidates, over_tasks(scores))
+    best = candidates[first_best(scores.over_tasks, _NO_SCORE)]
     return Choice({best.name: 1.0}, nested(scores, {"all": range(len(candidates))}).values[0])
-
-
-def best_of(candidates: Sequence[Candidate], means: Array) -> Candidate:
-    """Return the candidate with the best mean, the cheapest of equal ones."""
-    top = means.max()
-    if top == -np.inf:
-        raise ValueError(
-            "No model could be scored: every training part lacks something, such as a class. "
-            "Hold out other parts, or fewer of them."
-        )
-    equal = means >= top - _ROUNDING * abs(top)
-    return candidates[int(equal.argmax())]
-
-
-def over_tasks(scores: Scores) -> Array:
-    """Mean over the tasks that all settings have a score of; minus infinity if one has none."""
-    values = scores.by_task
-    usable = np.isfinite(values).any(axis=1)
-    common = np.isfinite(values[usable]).all(axis=0)
-    means = values[:, common].mean(axis=1) if common.any() else np.full(len(values), -np.inf)
-    return np.where(usable, means, -np.inf)
-
-
-def over_all(values: Array, weights: Array) -> float:
-    """Mean over the tasks of scores by split and task."""
-    return float(over_tasks(Scores([""], values[np.newaxis], weights))[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,12 +260,12 @@ class Trials:
     @property
     def means(self) -> Array:
         """Mean score over the tasks; minus infinity for what could not be fitted."""
-        return over_tasks(self.scores)
+        return self.scores.over_tasks
 
     @property
     def plain_means(self) -> Array:
         """The same by `plain` scores."""
-        return over_tasks(self.plain)
+        return self.plain.over_tasks
 
     @property
     def chosen(self) -> Candidate:
@@ -325,7 +302,7 @@ class Trials:
         linear = [k for k, c in enumerate(self.candidates) if c.base == "linear" and c.kept]
         nested = [k for k in linear if self.candidates[k].nested]
         preferred = nested or [k for k in linear if self.candidates[k].end in ends] or linear
-        return best_of([self.candidates[k] for k in preferred], self.means[preferred])
+        return self.candidates[preferred[first_best(self.means[preferred], _NO_SCORE)]]
 
     @property
     def nested_score(self) -> float:

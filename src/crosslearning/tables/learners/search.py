@@ -17,20 +17,19 @@ from crosslearning.convex.deadline import OutOfTimeError, deadline
 from crosslearning.convex.families import REGISTRY
 from crosslearning.convex.sums.cells import Cells
 from crosslearning.convex.sums.statistics import Statistics
+from crosslearning.evaluation.blending import blend_weights
 from crosslearning.evaluation.metrics import Metric, Predictions, plain_of
-from crosslearning.evaluation.scores import Scores
+from crosslearning.evaluation.scores import Scores, over_all
 from crosslearning.extras import require
 from crosslearning.linear import CrossBayesianRidge, SplineFeatures
 from crosslearning.tables.forecast import BLOCKS, Basis, TaskMeans, blended, forecast
 from crosslearning.tables.learners import LEARNERS
-from crosslearning.tables.learners.blend import blend_weights
 from crosslearning.tables.learners.candidates import (
     Candidate,
     Choice,
     Trials,
     best_choice,
     choices,
-    over_all,
 )
 from crosslearning.tables.learners.learner import Learner
 from crosslearning.tables.rows import NotFittedError, Rows, bounded, fitted, predict_rows
@@ -351,12 +350,22 @@ class CandidateSearch:
         usable = {c: one for c, one in predictions.items() if np.isfinite(one[scored]).all()}
         if len(usable) < 2 or len(self.parts) < 2:
             return None
+        # These contain pooled and separate models as special cases, and the evidence of all
+        # training rows has chosen between them.
         cross = np.array([c.end == "cross" for c in usable])
         everyone = np.stack(list(usable.values()))
 
         def weights(use: NDArray[np.bool_]) -> tuple[Array, Array | None]:
             rows = self.rows.take(np.flatnonzero(use))
-            each = blend_weights(everyone[:, use], rows, self.metrics[0].name, cross)
+            each = blend_weights(
+                everyone[:, use],
+                rows.y if rows.classes is None else np.searchsorted(rows.classes, rows.y),
+                rows.codes,
+                rows.row_weights,
+                metric=self.metrics[0].name,
+                expected=cross,
+                frequencies=rows.frequencies,
+            )
             return each, rows.frequencies
 
         result = np.full_like(everyone[0], np.nan)

@@ -6,8 +6,14 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 from sklearn.metrics import mean_poisson_deviance
 
-from crosslearning.tables.learners.blend import blend_weights
+from crosslearning.evaluation import blending
 from crosslearning.tables.rows import Rows
+
+
+def blend_weights(predictions, rows, metric, cross):
+    y = rows.y if rows.classes is None else np.searchsorted(rows.classes, rows.y)
+    about = {"metric": metric, "expected": cross, "frequencies": rows.frequencies}
+    return blending.blend_weights(predictions, y, rows.codes, rows.row_weights, **about)
 
 
 def test_weights_of_a_blend():
@@ -64,7 +70,7 @@ def test_weights_of_classes_are_those_of_some_rows_if_there_are_many(monkeypatch
     rows = Rows(np.empty((4000, 0)), y, codes, 7, None, np.array([0, 1]))
     none = np.zeros(2, dtype=bool)
     every = blend_weights(said, rows, "log-loss", none)
-    monkeypatch.setattr("crosslearning.tables.learners.blend._MOST_NUMBERS", 4000)
+    monkeypatch.setattr("crosslearning.evaluation.blending._MOST_NUMBERS", 4000)
     np.testing.assert_allclose(blend_weights(said, rows, "log-loss", none), every, atol=0.15)
 
 

@@ -1,13 +1,14 @@
 """Weights of a blend of models, from predictions of held-out rows."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import LinearConstraint, minimize, nnls
 from scipy.special import kl_div, logsumexp
 
-from crosslearning.tables.rows import Rows
+from crosslearning.tether import Array, Flags, Indices
 
-Array = NDArray[np.float64]
 _LEAST = 0.05  # share of all weight: models with less would only take time
 _PRIOR = 30.0  # rows that the priors of weights of counts, and of the sum of others, are worth
 _PRIOR_OF_CLASSES = 100.0  # the same of weights of classes, for each unit of the smallest log loss
@@ -16,43 +17,52 @@ _SMALLEST = 1e-3  # weight of classes, of what is expected
 _MOST_NUMBERS = 2 * 10**6  # probabilities that weights are based on
 
 
-def blend_weights(predictions: Array, rows: Rows, metric: str, cross: NDArray[np.bool_]) -> Array:
-    """Nonnegative weights of models; `cross` marks those that are cross-learned.
+def blend_weights(
+    predictions: Array,
+    y: NDArray[Any],
+    codes: Indices,
+    row_weights: Array,
+    *,
+    metric: str,
+    expected: Flags,
+    frequencies: Array | None = None,
+) -> Array:
+    """Nonnegative weights of models; `expected` marks those that probably deserve some.
 
-    Squared errors of a task are divided by the square root of their mean, so that a few tasks with
-    large errors do not decide alone. Weights sum to 1, except those of classes, which multiply
+    Predictions have a row for each model. Classes, which have `frequencies`, are positions. Squared
+    errors of a task are divided by the square root of their mean, so that a few tasks with large
+    errors do not decide alone. Weights sum to 1, except those of classes, which multiply
     logarithms of probabilities over class frequencies: models may be too sure, or not sure enough.
     Held-out classes and counts say little about the weights, which are shrunk towards equal ones of
-    all that are cross-learned: these contain pooled and separate models as special cases, and the
-    evidence of all training rows has chosen between them.
+    what is expected.
     """
-    equal = (cross | ~cross.any()) / np.count_nonzero(cross | ~cross.any())
-    counts = np.bincount(rows.codes, rows.row_weights, rows.n_tasks)
-    share = rows.row_weights / np.maximum(counts, _LEAST_SHARE)[rows.codes]
-    if (frequencies := rows.frequencies) is not None:
-        positions = np.searchsorted(np.asarray(rows.classes), rows.y)
-        weights = _least_log_loss(predictions, np.log(frequencies), positions, share, equal)
+    equal = (expected | ~expected.any()) / np.count_nonzero(expected | ~expected.any())
+    counts = np.bincount(codes, row_weights)
+    share = row_weights / np.maximum(counts, _LEAST_SHARE)[codes]
+    if frequencies is not None:
+        weights = _least_log_loss(predictions, np.log(frequencies), y.astype(int), share, equal)
     elif metric == "poisson-deviance":
-        weights = _least_deviance(predictions, rows.y, share / share.sum(), equal)
+        weights = _least_deviance(predictions, y, share / share.sum(), equal)
     else:
-        weights = _least_squares(
-            predictions, rows, share, 2.0 if metric == "gamma-deviance" else 0.0
-        )
+        power = 2.0 if metric == "gamma-deviance" else 0.0
+        weights = _least_squares(predictions, y, codes, share, power)
     total = weights.sum()
     weights = np.where(weights < min(_LEAST * total, weights.max()), 0.0, weights)
-    one = rows.classes is None or np.count_nonzero(weights) == 1
+    one = frequencies is None or np.count_nonzero(weights) == 1
     return np.asarray(weights * ((1.0 if one else total) / weights.sum()))
 
 
-def _least_squares(predictions: Array, rows: Rows, share: Array, power: float) -> Array:
+def _least_squares(
+    predictions: Array, y: Array, codes: Indices, share: Array, power: float
+) -> Array:
     """Minimise squared errors over variances, which are a power of the mean."""
-    errors = predictions - rows.y
+    errors = predictions - y
     scale = np.maximum(predictions.mean(axis=0), _LEAST_SHARE) ** power
     squares = np.median(errors**2, axis=0) / scale
-    of_tasks = np.bincount(rows.codes, share * squares, rows.n_tasks)
+    of_tasks = np.bincount(codes, share * squares)
     present = of_tasks[of_tasks > 0]
     floor = 1e-6 * present.max() if len(present) else 1.0
-    weight = share / scale / np.sqrt(np.maximum(of_tasks, floor))[rows.codes]
+    weight = share / scale / np.sqrt(np.maximum(of_tasks, floor))[codes]
     gram = (errors * weight) @ errors.T
     if not gram.diagonal().all():  # models that are exact
         return np.asarray(gram.diagonal() == 0, dtype=np.float64)
@@ -94,7 +104,7 @@ def _least_deviance(predictions: Array, y: Array, share: Array, expected: Array)
 
 
 def _least_log_loss(
-    predictions: Array, rare: Array, positions: NDArray[np.intp], share: Array, expected: Array
+    predictions: Array, rare: Array, positions: Indices, share: Array, expected: Array
 ) -> Array:
     """Minimise the log loss, which is convex, with normal priors; `rare` are log frequencies."""
     some = slice(None, None, -(-predictions.size // _MOST_NUMBERS))
