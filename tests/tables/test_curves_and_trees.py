@@ -11,7 +11,7 @@ import pytest
 from crosslearning.tables import TableModel, fit_table
 from crosslearning.tables.learners.search import Bases, CrossValidation
 from crosslearning.tables.rows import NotFittedError, Rows
-from crosslearning.tasks.splits import divide
+from crosslearning.tasks.folds import divide
 
 # However busy the machine is: what there is no time for is not tried.
 fit_fully = partial(fit_table, time_budget=np.inf)

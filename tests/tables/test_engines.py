@@ -16,7 +16,7 @@ from crosslearning.tables.learners.candidates import candidates
 from crosslearning.tables.rows import fitted
 from crosslearning.tables.schema import Schema
 from crosslearning.tables.settings import FitSettings
-from crosslearning.tasks.splits import deal, uniform
+from crosslearning.tasks.folds import deal, uniform
 from tests.support.chunked_tables import written
 
 GIVEN = {"task": "shop", "target": "sales"}

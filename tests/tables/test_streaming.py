@@ -18,7 +18,7 @@ from crosslearning.tables import fit_files, fit_table, predict_files, read_table
 from crosslearning.tables.learners.candidates import candidates
 from crosslearning.tables.learners.search import compare_by_sums
 from crosslearning.tables.rows import Rows
-from crosslearning.tasks.splits import deal
+from crosslearning.tasks.folds import deal
 from tests.support.chunked_tables import assert_same, damaged, scores, shops, written
 
 

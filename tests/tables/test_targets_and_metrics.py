@@ -8,7 +8,7 @@ from crosslearning.convex.families import REGISTRY
 from crosslearning.frames.columns import time_values
 from crosslearning.tables import TableModel, fit_table
 from crosslearning.tables.settings import FAMILIES
-from crosslearning.tasks.splits import Splits, divide, time_starts
+from crosslearning.tasks.folds import Splits, divide, time_starts
 from tests.support.tables import classes, shops
 
 

@@ -13,7 +13,7 @@ from crosslearning.tables import TableModel, fit_table
 from crosslearning.tables.forecast import TaskMeans, _members
 from crosslearning.tables.learners.search import Bases
 from crosslearning.tables.rows import Rows, fitted
-from crosslearning.tasks.splits import divide
+from crosslearning.tasks.folds import divide
 
 # However busy the machine is: what there is no time for is not tried.
 fit_fully = partial(fit_table, time_budget=np.inf)

@@ -11,10 +11,10 @@ from crosslearning.evaluation.metrics import METRICS
 from crosslearning.tables import TableModel, fit_table
 from crosslearning.tables.learners import Boosting, Forest
 from crosslearning.tables.learners.candidates import candidates, others
-from crosslearning.tables.learners.forest import _FOREST
 from crosslearning.tables.learners.search import Bases, CandidateSearch, FoldPredictions
+from crosslearning.tables.learners.trees import _FOREST
 from crosslearning.tables.rows import Rows
-from crosslearning.tasks.splits import Splits, divide
+from crosslearning.tasks.folds import Splits, divide
 
 
 def steps(seed=0, n_tasks=4, n_rows=80, kind="numbers"):
@@ -159,7 +159,7 @@ def test_trees_are_averaged_over_folds_of_few_rows_and_over_sizes_for_classes(mo
     splits = divide(rows.codes, 4, 0)
     n_models, predictions = [], []
     for most in (0, len(rows.y)):
-        monkeypatch.setattr("crosslearning.tables.learners.boosting._MOST_AVERAGED", most)
+        monkeypatch.setattr("crosslearning.tables.learners.trees._MOST_AVERAGED", most)
         boosting = Boosting(rows, splits, "gaussian", 0)
         trees = boosting.final(np.zeros(2), with_task=True)
         n_models.append(trees.text.tobytes().count(b"\0") + 1)

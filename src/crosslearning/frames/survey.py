@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from crosslearning.frames import columns as reading
 from crosslearning.frames.columns import as_numbers, require_columns
 from crosslearning.frames.encoder import TaskLevels, tidy
+from crosslearning.tasks.folds import uniform
 from crosslearning.tasks.labels import as_objects
-from crosslearning.tasks.splits import uniform
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]

@@ -17,7 +17,7 @@ from crosslearning.evaluation.scores import Reliability, reliability
 from crosslearning.tables.findings import Prediction, Size
 from crosslearning.tables.learners.candidates import Trials
 from crosslearning.tables.rows import Rows
-from crosslearning.tasks.splits import Splits
+from crosslearning.tasks.folds import Splits
 
 Array = NDArray[np.float64]
 _MOST_SHOWN = 2_000  # predictions

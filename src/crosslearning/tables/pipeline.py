@@ -32,7 +32,7 @@ from crosslearning.tables.model import Score, Scorer, TableModel
 from crosslearning.tables.rows import Rows, bounded, bounds_of, fitted
 from crosslearning.tables.schema import COMPARED, Schema
 from crosslearning.tables.settings import FitSettings
-from crosslearning.tasks.splits import Splits
+from crosslearning.tasks.folds import Splits
 
 _LEARNED = 2**14  # tasks that are enough for variances
 Progress = Callable[[str, float], object]

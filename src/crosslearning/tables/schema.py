@@ -19,7 +19,7 @@ from crosslearning.frames.target import Features, Target, features_of, remarks, 
 from crosslearning.tables.findings import Horizon
 from crosslearning.tables.rows import Rows
 from crosslearning.tables.settings import FAMILIES, FitSettings
-from crosslearning.tasks.splits import Splits, deal, divide, time_starts, uniform
+from crosslearning.tasks.folds import Splits, deal, divide, time_starts, uniform
 
 Array = NDArray[np.float64]
 COMPARED = 50_000  # tasks that are enough to compare models by sums

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from crosslearning.convex.deadline import check_deadline
 from crosslearning.tables.forecast import Trees, probabilities_of
 from crosslearning.tables.rows import Rows
-from crosslearning.tasks.splits import Splits
+from crosslearning.tasks.folds import Splits
 
 Array = NDArray[np.float64]
 GROWN: dict[str, Any] = {  # settings of all trees

@@ -33,7 +33,7 @@ from crosslearning.tables.learners.candidates import (
 )
 from crosslearning.tables.learners.learner import Learner
 from crosslearning.tables.rows import NotFittedError, Rows, bounded, fitted, predict_rows
-from crosslearning.tasks.splits import Splits
+from crosslearning.tasks.folds import Splits
 
 Array = NDArray[np.float64]
 OfRows = list[tuple[Rows, Array, Array]]  # with means and standard deviations
