@@ -20,7 +20,7 @@ from crosslearning.files import AnyPath, replacing
 __all__ = ["decode", "encode", "from_json", "read_archive", "to_json", "write_archive"]
 
 T = TypeVar("T")
-_FORMAT = "crosslearning 2"
+_FORMAT = "crosslearning 3"
 _LARGE = 2**23  # bytes; compressing more takes long and saves little
 _PLAIN = (str, bool, int, float, type(None))
 

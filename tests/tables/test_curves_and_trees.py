@@ -104,7 +104,7 @@ def test_what_there_is_no_time_for_is_not_tried():
     names = {model["name"] for model in found["models"]}
     assert names == {"pooled"}
     (note,) = (note for note in found["notes"] if note.startswith("no time for"))
-    assert note.startswith("no time for pooled boosted trees (and ")
+    assert note.startswith("no time for common slopes, a level per task (and ")
     nothing = "Nothing can be said about sharing: no model that shares was fitted."
     assert found["sentence"].endswith(nothing)
     assert note.endswith("a larger option time_budget tries them")

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import softmax
 
 from crosslearning import CrossClassifier
 from crosslearning.frames.target import target_of
@@ -50,13 +51,14 @@ def test_a_blend_takes_means_of_the_same_class():
     for ordered in (True, False):
         model = CrossBayesianLogisticRegression(ordered=ordered, covariance="pooled")
         model.fit(X, frame["rating"] if ordered else frame["rating"].astype(str), tasks=tasks)
-        parts.append((0.5, None, state_of(model)))
+        parts.append((0.3 + 0.4 * ordered, None, state_of(model)))
         shares.append(pd.DataFrame(model.predict_proba(X, tasks=tasks), columns=model.classes_))
-    frequencies = np.array([0.2, 0.3, 0.5])
-    state = blend(parts, None, frequencies)
-    geometric = np.sqrt(shares[0] * shares[1])[GRADES]
-    expected = geometric.div(geometric.sum(axis=1), axis=0)
-    np.testing.assert_allclose(predictions(state, X, tasks), expected)
+    frequencies = dict(zip(GRADES, (0.2, 0.3, 0.5), strict=True))
+    for sharper in (1.0, 1.5):
+        state = blend([(sharper * weight, *rest) for weight, *rest in parts], None, frequencies)
+        lifts = [np.log(share[GRADES] / list(frequencies.values())) for share in shares]
+        scores = sharper * (0.7 * lifts[0] + 0.3 * lifts[1]) + np.log(list(frequencies.values()))
+        np.testing.assert_allclose(predictions(state, X, tasks), softmax(scores, axis=1))
 
 
 def test_numbers_have_an_order_if_asked():

@@ -10,7 +10,7 @@ from sklearn.ensemble import RandomForestClassifier
 from crosslearning.evaluation.metrics import METRICS
 from crosslearning.tables import TableModel, fit_table
 from crosslearning.tables.learners import Boosting, Forest
-from crosslearning.tables.learners.candidates import candidates, others
+from crosslearning.tables.learners.candidates import candidates, with_own_fits
 from crosslearning.tables.learners.search import Bases, CandidateSearch, FoldPredictions
 from crosslearning.tables.learners.trees import _FOREST
 from crosslearning.tables.rows import Rows
@@ -210,7 +210,10 @@ def test_without_lightgbm_notes_say_which_trees_were_not_tried(monkeypatch):
     bases = Bases(rows, divide(rows.codes, 4, 0), "auto", "gaussian", 0)
     assert not bases.learners
     assert "splines" in bases.blocks
-    assert bases.notes == ["boosted trees were not tried: Trying boosted trees needs lightgbm"]
+    assert bases.notes == ["boosted trees were not tried: Trying them needs lightgbm"]
+    bases = Bases(steps(kind="two"), divide(rows.codes, 4, 0), "auto", "", 0)
+    (note,) = bases.notes
+    assert note.startswith("boosted trees and random forests were not tried: ")
 
 
 def test_classes_have_a_smallest_probability():
@@ -229,5 +232,5 @@ def test_linear_models_of_a_family_stay_if_there_was_time_for_trees_only():
     search = CandidateSearch(bases, METRICS["mse"])
     pooled, *_ = candidates("regression", "student", rows.X.shape, only=True, epsilon=np.inf)
     outcome = FoldPredictions(np.zeros(len(rows.y)), np.ones(len(rows.y)), 0.1)
-    search.outcomes = dict.fromkeys([pooled, *others(["trees"], np.inf)], outcome)
+    search.outcomes = dict.fromkeys([pooled, *with_own_fits(["trees"], np.inf)], outcome)
     assert list(search._comparable()) == list(search.outcomes)

@@ -142,7 +142,7 @@ def test_sharing_is_compared_with_separate_models_of_learners_that_have_them():
         **errors | {"separate": 3 + NOISE}, pooled_trees=2 + NOISE, cross_trees=1 - NOISE
     )
     assert judged(worse).effect is Effect.DIFFER
-    assert "Without trees, cross-learning is as good as separate models." in text_of(worse)
+    assert "Without boosted trees, cross-learning is as good as separate models." in text_of(worse)
     plain = trials(**errors, pooled_trees=9 + NOISE, cross_trees=9 - NOISE)
     assert plain.choices["paired"] is plain.choices["all"]
     assert comparison_of(plain).methods == ("pooled", "separate", "cross")

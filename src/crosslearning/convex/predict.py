@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtri, softmax
 
 from crosslearning.convex.families import (
     Bernoulli,
@@ -29,6 +29,7 @@ _COVERAGES = (0.5, 0.8, 0.9, 0.95)
 _FEWEST = 40  # rows of a group: fewer have no quantiles that 95 % lie between
 _N_GROUPS = (1, 2, 4, 8, 16, 32)
 _MOST_ERRORS = 2001
+_SMALLEST = 1e-12  # probability of a class
 
 HeldOut = tuple[Array, Array, Array]  # targets, predictions, and standard deviations of these
 
@@ -151,6 +152,20 @@ class Predictor:
 
 def _chunks(n_rows: int) -> Iterator[slice]:
     return (slice(start, start + _AT_ONCE) for start in range(0, n_rows, _AT_ONCE))
+
+
+def log_lifts(probabilities: Array, frequencies: Array) -> Array:
+    """Logarithms of probabilities over the frequencies of the classes."""
+    return np.asarray(np.log(np.maximum(probabilities, _SMALLEST)) - np.log(frequencies))
+
+
+def blended(weights: Array, predictions: Array, frequencies: Array | None) -> Array:
+    """Weighted means over models (and rows); of classes, of log probabilities over frequencies."""
+    weights = weights.reshape(len(weights), -1)
+    if frequencies is None:
+        return np.asarray((weights * predictions).sum(axis=0))
+    lifts = (weights[:, :, np.newaxis] * log_lifts(predictions, frequencies)).sum(axis=0)
+    return np.asarray(softmax(lifts + np.log(frequencies), axis=1))
 
 
 def summary(errors: Array) -> Array:

@@ -7,13 +7,16 @@ from numpy.typing import NDArray
 from scipy.optimize import LinearConstraint, minimize, nnls
 from scipy.special import kl_div, logsumexp
 
+from crosslearning.convex.predict import log_lifts
 from crosslearning.tether import Array, Flags, Indices
 
-_LEAST = 0.05  # share of all weight: models with less would only take time
+# Shares of all weight: models with less would only take time, and one with more is described more
+# easily than a blend.
+_LEAST, _MOST = 0.05, 0.9
 _PRIOR = 30.0  # rows that the priors of weights of counts, and of the sum of others, are worth
 _PRIOR_OF_CLASSES = 100.0  # the same of weights of classes, for each unit of the smallest log loss
 _LEAST_SHARE = 1e-12
-_SMALLEST = 1e-3  # weight of classes, of what is expected
+_SMALLEST = 1e-3  # lower bound of a weight of classes, relative to the expected one
 _MOST_NUMBERS = 2 * 10**6  # probabilities that weights are based on
 
 
@@ -29,27 +32,27 @@ def blend_weights(
 ) -> Array:
     """Nonnegative weights of models; `expected` marks those that probably deserve some.
 
-    Predictions have a row for each model. Classes, which have `frequencies`, are positions. Squared
-    errors of a task are divided by the square root of their mean, so that a few tasks with large
-    errors do not decide alone. Weights sum to 1, except those of classes, which multiply
-    logarithms of probabilities over class frequencies: models may be too sure, or not sure enough.
-    Held-out classes and counts say little about the weights, which are shrunk towards equal ones of
-    what is expected.
+    Predictions have a row for each model. Squared errors of a task are divided by the square root
+    of their mean, so that a few tasks with large errors do not decide alone. Weights sum to 1,
+    except those of classes: these are positions, and have `frequencies` by row, those where models
+    learned. Weights multiply logarithms of probabilities over them, since models may be too sure,
+    or not sure enough. Held-out classes and counts say little about the weights, which are shrunk
+    towards equal ones of the models that are expected to have some.
     """
     equal = (expected | ~expected.any()) / np.count_nonzero(expected | ~expected.any())
     counts = np.bincount(codes, row_weights)
     share = row_weights / np.maximum(counts, _LEAST_SHARE)[codes]
     if frequencies is not None:
-        weights = _least_log_loss(predictions, np.log(frequencies), y.astype(int), share, equal)
+        weights = _least_log_loss(predictions, frequencies, y.astype(int), share, equal)
     elif metric == "poisson-deviance":
         weights = _least_deviance(predictions, y, share / share.sum(), equal)
     else:
         power = 2.0 if metric == "gamma-deviance" else 0.0
         weights = _least_squares(predictions, y, codes, share, power)
     total = weights.sum()
-    weights = np.where(weights < min(_LEAST * total, weights.max()), 0.0, weights)
-    one = frequencies is None or np.count_nonzero(weights) == 1
-    return np.asarray(weights * ((1.0 if one else total) / weights.sum()))
+    least = weights.max() if weights.max() >= _MOST * total else _LEAST * total
+    weights = np.where(weights < min(least, weights.max()), 0.0, weights)
+    return np.asarray(weights * ((1.0 if frequencies is None else total) / weights.sum()))
 
 
 def _least_squares(
@@ -104,18 +107,21 @@ def _least_deviance(predictions: Array, y: Array, share: Array, expected: Array)
 
 
 def _least_log_loss(
-    predictions: Array, rare: Array, positions: Indices, share: Array, expected: Array
+    predictions: Array, frequencies: Array, positions: Indices, share: Array, expected: Array
 ) -> Array:
-    """Minimise the log loss, which is convex, with normal priors; `rare` are log frequencies."""
-    some = slice(None, None, -(-predictions.size // _MOST_NUMBERS))
-    n, positions, share = len(share), positions[some], share[some] / share[some].sum()
-    lifts = np.log(np.maximum(predictions[:, some], _LEAST_SHARE)) - rare
-    of_targets = lifts[:, np.arange(len(share)), positions] @ share
-    smallest = float(-of_targets.max() - share @ rare[positions])
-    prior, of_sum = np.array([_PRIOR_OF_CLASSES * smallest, _PRIOR]) / n
+    """Minimise the log loss, which is convex, with normal priors."""
+    used = np.flatnonzero(share > 0)
+    most = -(-_MOST_NUMBERS // len(predictions) // predictions.shape[2])
+    some = np.sort(np.random.default_rng(0).permutation(used)[:most])
+    positions, share = positions[some], share[some] / share[some].sum()
+    base, at = np.log(frequencies[some]), np.arange(len(some))
+    lifts = log_lifts(predictions[:, some], frequencies[some])
+    of_targets = lifts[:, at, positions] @ share
+    smallest = float(-of_targets.max() - share @ base[at, positions])
+    prior, of_sum = np.array([_PRIOR_OF_CLASSES * smallest, _PRIOR]) / len(used)
 
     def loss(weights: Array) -> tuple[float, Array]:
-        scores, apart = np.tensordot(weights, lifts, 1) + rare, weights - expected
+        scores, apart = np.tensordot(weights, lifts, 1) + base, weights - expected
         total = logsumexp(scores, axis=1)
         of_model = np.tensordot(lifts, np.exp(scores - total[:, None]) * share[:, None], 2)
         value = share @ total - weights @ of_targets + 0.5 * prior * (apart @ apart)

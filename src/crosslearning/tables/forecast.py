@@ -7,10 +7,9 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
 from crosslearning.convex.families import family_of
-from crosslearning.convex.predict import Predictor, Residuals
+from crosslearning.convex.predict import Predictor, Residuals, blended
 from crosslearning.convex.sums.columns import Curves
 
 Array = NDArray[np.float64]
@@ -22,7 +21,6 @@ BLOCKS = {  # of columns that learners see, by base
 }
 _MOST_AXES = 300
 _ROUNDING = 1e-10  # of the largest singular value
-_SMALLEST = 1e-12  # probability of a class
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -34,17 +32,17 @@ class Learned(ABC):
 
     sds: Array  # standard deviations around predictions, of the targets of tasks and of new ones
     smallest: float  # probability of a class
-    pooled: Self | None = None  # predicts new tasks, with the code -1
+    pooled: "Learned | None" = None  # predicts new tasks, with the code -1
     groups: Codes | None = None  # of tasks, by level
 
     @abstractmethod
-    def of(self, columns: Array) -> Array:
+    def outputs(self, columns: Array) -> Array:
         """Means of targets; or probabilities of classes, of two classes of the second."""
 
     @property
     @abstractmethod
     def cost(self) -> int:
-        """Number of steps of a prediction."""
+        """Number of steps of a prediction, such as trees to go through."""
 
     def predict(self, X: Array, codes: Codes) -> Array:
         """Means of targets, or probabilities of classes."""
@@ -52,7 +50,7 @@ class Learned(ABC):
         if self.pooled is not None:
             groups = () if self.groups is None else self.groups[codes].T
             columns = np.column_stack([X, *groups, codes])
-        predictions = self.of(columns)
+        predictions = self.outputs(columns)
         if self.pooled is not None and new.any():
             predictions[new] = self.pooled.predict(X[new], codes[new])
         return predictions
@@ -72,7 +70,7 @@ class Learned(ABC):
 class Trees(Learned):
     """Boosted trees and forests."""
 
-    text: NDArray[np.uint8]  # models in LightGBM's format, divided by zeros
+    text: NDArray[np.uint8]  # models in LightGBM's format, with zeros between them
     by_class: bool = False  # if each model predicts the share of a class; else their mean predicts
 
     @cached_property
@@ -82,7 +80,7 @@ class Trees(Learned):
         texts = self.text.tobytes().decode().split("\0")
         return [lightgbm.Booster(model_str=text) for text in texts]
 
-    def of(self, columns: Array) -> Array:  # noqa: D102
+    def outputs(self, columns: Array) -> Array:  # noqa: D102
         each = np.stack([one.predict(columns, num_threads=1) for one in self._boosters])
         return each.T.copy() if self.by_class else np.asarray(each.mean(axis=0))
 
@@ -205,23 +203,19 @@ RECORDS = (Rotation, Basis, TaskMeans, Trees)  # of a state
 
 
 def blend(
-    parts: list[tuple[float, Any, dict[str, Any]]], basis: Basis | None, frequencies: Array | None
+    parts: list[tuple[float, Any, dict[str, Any]]],
+    basis: Basis | None,
+    frequencies: dict[Any, float] | None,
 ) -> dict[str, Any]:
-    """State of several models: weights, columns in the basis (None: the features), and states."""
-    first = parts[0][2]["fitted"]
-    shared = {name: first[name] for name in ("tasks_", "classes_") if name in first}
-    fitted = shared | {"frequencies_": frequencies}
+    """State of several models: weights, columns in the basis (None: the features), and states.
+
+    Weights of classes are those of log probabilities over their frequencies, which are in order.
+    """
+    fitted = {"tasks_": parts[0][2]["fitted"]["tasks_"]}
+    if frequencies is not None:
+        fitted["classes_"] = np.array(list(frequencies))
+        fitted["frequencies_"] = np.array(list(frequencies.values()))
     return {"class": "Blend", "fitted": fitted, "parts": parts, "basis": basis}
-
-
-def blended(weights: Array, predictions: Array, frequencies: Array | None) -> Array:
-    """Weighted means over models (and rows); of classes, of log probabilities over frequencies."""
-    weights = weights.reshape(len(weights), -1)
-    if frequencies is None:
-        return np.asarray((weights * predictions).sum(axis=0))
-    rare = np.log(frequencies)
-    lifts = np.log(np.maximum(predictions, _SMALLEST)) - rare
-    return np.asarray(softmax((weights[:, :, np.newaxis] * lifts).sum(axis=0) + rare, axis=1))
 
 
 def main_part(state: dict[str, Any]) -> dict[str, Any]:
@@ -254,7 +248,7 @@ def predictions(state: dict[str, Any], X: Array, codes: Codes) -> Array:
         return blended(weights, np.stack(each), None)
     classes = state["fitted"]["classes_"].tolist()
     shares = [m.predictor.probabilities(m.X, m.codes) for m in members]
-    if len(members) == 1:
+    if "frequencies_" not in state["fitted"]:
         return shares[0]
     # A model of ordered classes has them in another order.
     places = [[list(m.attributes["classes_"]).index(c) for c in classes] for m in members]
@@ -329,9 +323,9 @@ def _members(state: dict[str, Any], X: Array, codes: Codes) -> list[_Member]:
 
 
 def _without(dropped: NDArray[np.bool_], weights: Array) -> Array:
-    """Weights without some, unless these are all, with the same sum."""
+    """Weights without some, unless these are all; only of tasks that are known they exceed 1."""
     kept = weights if dropped.all() else np.where(dropped, 0.0, weights)
-    return np.asarray(kept * (weights.sum() / kept.sum()))
+    return np.asarray(kept * (min(weights.sum(), 1.0) / kept.sum()))
 
 
 def _bounds(attributes: dict[str, Any]) -> Array:

@@ -184,8 +184,11 @@ class _Comparison:
         robust = [c for c in linear if c.family == "robust" != first.family]
         linear = [c for c in linear if c not in robust]
         search.first(first)
-        trees = learners.others(bases.learners, epsilon)
-        search.more([*trees, *linear], share=(0.1, 0.4))
+        # Normal models need sums alone; others may take longer than trees.
+        cheap = [c for c in linear if kind == "regression" and not c.family]
+        others = learners.with_own_fits(bases.learners, epsilon)
+        others += [c for c in linear if c not in cheap]
+        search.more([*cheap, *others], share=(0.1, 0.4))
         if robust and search.heavy_tails:
             search.more(robust, share=(0.4, 0.5))
         others = learners.based(kind, family, bases.blocks, epsilon, bases.n_scores)
@@ -264,12 +267,12 @@ class Compared:
         weights = self.trials.parts
         used = [c for c in self.trials.candidates if c.name in weights]
         bases = {c.base for c in used if c.estimator is not None} - {"linear"}
-        if not bases and len(used) == 1:
+        if not bases and not self.trials.choices["all"].blends:
             return _state_of(self.fit(used[0]))
         basis = self.bases.final(bases) if self.bases and bases else None
         columns = {base: basis.columns_of(base) for base in bases} if basis else {}
         parts = [(weights[c.name], columns.get(c.base), _state_of(self.fit(c))) for c in used]
-        return blend(parts, basis, self.bases.rows.frequencies if self.bases else None)
+        return blend(parts, basis, self.bases.rows.by_class if self.bases else None)
 
 
 def _state_of(model: Any) -> dict[str, Any]:

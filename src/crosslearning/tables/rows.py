@@ -78,8 +78,20 @@ class Rows:
         """Frequencies of the classes, if there are any; at least half a row has each of them."""
         if self.classes is None:
             return None
-        counts = np.maximum(self.row_weights @ (self.y[:, np.newaxis] == self.classes), 0.5)
+        positions, weights = np.searchsorted(self.classes, self.y), self.row_weights
+        counts = np.bincount(positions, weights, len(self.classes))
+        counts = np.maximum(counts, 0.5 * weights[weights > 0].mean())
         return np.asarray(counts / counts.sum())
+
+    @property
+    def by_class(self) -> dict[Any, float] | None:
+        """Frequencies by class, in the order of the classes, if they have one."""
+        if self.frequencies is None:
+            return None
+        each = dict(zip(np.asarray(self.classes).tolist(), self.frequencies.tolist(), strict=True))
+        return (
+            each if self.grades is None else {grade: each[grade] for grade in self.grades.tolist()}
+        )
 
     @property
     def unpredicted(self) -> Array:

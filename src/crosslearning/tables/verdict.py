@@ -16,8 +16,6 @@ from crosslearning.tables.learners.candidates import Candidate, Trials
 _NEGLIGIBLE = 1e-4  # of the score: a gain that helps nobody, however certain it is
 _NOTHING = "Nothing can be said about sharing: no model that shares was fitted."
 _POOLED = "One model for all is best here; sharing among these tasks does not improve on it."
-_FEATURES = {"curved": "curves", "means": "task means"}
-_FEATURES |= {name: learner.feature for name, learner in LEARNERS.items()}
 
 
 def compared(trials: Trials, labels: NDArray[Any], rows: NDArray[Any]) -> Comparison:
@@ -39,7 +37,7 @@ def _between(
 def against_separate(trials: Trials, comparison: Comparison) -> Comparison | None:
     """Compare sharing with separate models, by learners that have both, if there are any."""
     if "separate" in comparison.methods:
-        return comparison  # without trees
+        return comparison  # of which all have
     if "separate" not in trials.choices:
         return None
     return _between(trials, ["separate", "paired"], comparison.labels, comparison.rows)
@@ -52,7 +50,7 @@ def nested_scores(trials: Trials, comparison: Comparison) -> dict[str, float]:
     if alone is not None:
         scores["separate models"] = alone.score("separate")
     if alone not in (None, comparison):
-        scores["all but trees"] = alone.score("cross")
+        scores["learners that have separate models"] = alone.score("cross")
     return scores
 
 
@@ -125,11 +123,12 @@ def sentence(verdict: Verdict, comparison: Comparison, trials: Trials, score: Me
 
 
 def _than_separate(trials: Trials, alone: Comparison, score: Measure) -> str:
-    """Compare sharing with separate models; without trees, if the chosen model has some."""
+    """Compare sharing with separate models, by the learners that have both."""
     ahead = than(alone, "separate", _model(trials, "separate").noun, score)
     subject = _subject(trials, "paired")
-    if trials.choices["paired"] is not trials.choices["all"]:
-        subject = f"without trees, {subject}"
+    without = dict.fromkeys(c.base for c in trials.candidates if c.base in LEARNERS)
+    if without and trials.choices["paired"] is not trials.choices["all"]:
+        subject = f"without {joined([LEARNERS[base].words for base in without])}, {subject}"
     return f"{capital(subject)} {ahead}."
 
 
@@ -154,7 +153,9 @@ def beyond_linear(trials: Trials, comparison: Comparison, score: Measure) -> str
     """Say what curves, task means and trees bring, if the chosen model has them."""
     bases = {trials.named(name).base for name in trials.parts} - {"linear"}
     blocks = {block for base in bases for block in BLOCKS.get(base, (base,))}
-    words = [word for block, word in _FEATURES.items() if block in blocks]
+    features = {"curved": "curves", "means": "task means"}
+    features |= {name: learner.words for name, learner in LEARNERS.items()}
+    words = [word for block, word in features.items() if block in blocks]
     if not words:
         return None
     against = _between(trials, ["linear", "all"], comparison.labels, comparison.rows)

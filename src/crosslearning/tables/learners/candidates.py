@@ -94,7 +94,7 @@ def _phrase(*words: str, family: str) -> str:
     return " ".join(filter(None, (*words, family and f"({family})")))
 
 
-def others(learners: Iterable[str], epsilon: float) -> list[Candidate]:
+def with_own_fits(learners: Iterable[str], epsilon: float) -> list[Candidate]:
     """Return models of other learners without the task, and with it, which obey no bound."""
     models = []
     for base in learners:
@@ -204,6 +204,11 @@ class Choice:
     scores: Array
     predictions: Array | None = None
 
+    @property
+    def blends(self) -> bool:
+        """Whether predictions differ from those of a single model."""
+        return set(self.weights.values()) != {1.0}
+
 
 def choices(
     candidates: Sequence[Candidate], choice: Callable[[Sequence[Candidate]], Choice]
@@ -270,8 +275,7 @@ class Trials:
     @property
     def chosen(self) -> Candidate:
         """The blend, or the model that has all its weight."""
-        names = list(self.parts)
-        return self.named("blend" if len(names) > 1 else names[0])
+        return self.named("blend" if self.choices["all"].blends else next(iter(self.parts)))
 
     @property
     def parts(self) -> dict[str, float]:

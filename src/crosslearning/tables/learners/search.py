@@ -15,14 +15,16 @@ from sklearn.base import clone
 
 from crosslearning.convex.deadline import OutOfTimeError, deadline
 from crosslearning.convex.families import REGISTRY
+from crosslearning.convex.predict import blended
 from crosslearning.convex.sums.cells import Cells
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.blending import blend_weights
 from crosslearning.evaluation.metrics import Metric, Predictions, plain_of
+from crosslearning.evaluation.numbers import joined
 from crosslearning.evaluation.scores import Scores, over_all
 from crosslearning.extras import require
 from crosslearning.linear import CrossBayesianRidge, SplineFeatures
-from crosslearning.tables.forecast import BLOCKS, Basis, TaskMeans, blended, forecast
+from crosslearning.tables.forecast import BLOCKS, Basis, TaskMeans, forecast
 from crosslearning.tables.learners import LEARNERS
 from crosslearning.tables.learners.candidates import (
     Candidate,
@@ -58,11 +60,21 @@ class Bases:
         self.notes: list[str] = []
         self.learners: dict[str, Learner] = {}  # with fits of their own
         n, p = rows.X.shape
-        wanted = base in ("auto", "boosting") and family != "quantile"
-        for name, learner in LEARNERS.items() if wanted else ():
-            fits = rows.classes is not None or not learner.only_classes
-            if fits and self._has_package(learner):
-                self.learners[name] = learner(rows, splits, family, seed)
+        kind = "regression" if rows.classes is None else "classification"
+        wanted = {
+            name: learner
+            for name, learner in LEARNERS.items()
+            if base in learner.bases and kind in learner.kinds and family != "quantile"
+        }
+        for package in {learner.package: None for learner in wanted.values()}:
+            those = {name: one for name, one in wanted.items() if one.package == package}
+            try:
+                require("Trying them", package)
+            except (ImportError, OSError) as reason:  # such as a missing OpenMP library
+                words = joined([learner.words for learner in those.values()])
+                self.notes.append(f"{words} were not tried: {reason}")
+            else:
+                self.learners |= {k: one(rows, splits, family, seed) for k, one in those.items()}
         if base == "auto" and p > _WIDEST:
             self.notes.append(f"curves were not tried, since there are {p} features")
         elif base in ("auto", "splines"):
@@ -72,14 +84,6 @@ class Bases:
             shares = self._means(np.arange(n)).shares
             self._averaged = np.flatnonzero(np.minimum(shares, 1.0 - shares) > _CONSTANT)
             self.blocks = self._possible(base)
-
-    def _has_package(self, learner: type[Learner]) -> bool:
-        try:
-            require(f"Trying {learner.feature}", learner.package)
-        except (ImportError, OSError) as reason:  # such as a missing OpenMP library
-            self.notes.append(f"{learner.feature} were not tried: {reason}")
-            return False
-        return True
 
     def _possible(self, base: str) -> dict[str, NDArray[np.str_]]:
         """Blocks of the columns of each base that can be tried."""
@@ -283,7 +287,7 @@ class CandidateSearch:
             return best_choice(some, table(some, 0)) if blend is None else blend
 
         made = choices(list(tried), choice)
-        if len(made["all"].weights) > 1:
+        if made["all"].blends:
             blend, one = _blend_of(made["all"], tried)
             tried[blend], scores[blend] = one, self._scores(one.predictions)
         return Trials(
@@ -350,32 +354,37 @@ class CandidateSearch:
         usable = {c: one for c, one in predictions.items() if np.isfinite(one[scored]).all()}
         if len(usable) < 2 or len(self.parts) < 2:
             return None
-        # These contain pooled and separate models as special cases, and the evidence of all
-        # training rows has chosen between them.
+        # Cross-learned models contain pooled and separate ones as special cases, between which the
+        # evidence of all training rows has chosen.
         cross = np.array([c.end == "cross" for c in usable])
         everyone = np.stack(list(usable.values()))
 
-        def weights(use: NDArray[np.bool_]) -> tuple[Array, Array | None]:
+        frequencies = None  # where models learned, of each row
+        if self.rows.classes is not None:
+            frequencies = self.rows.unpredicted
+            for train, test in self.parts:
+                frequencies[test] = self.rows.take(train).frequencies
+
+        def weights(use: NDArray[np.bool_]) -> Array:
             rows = self.rows.take(np.flatnonzero(use))
-            each = blend_weights(
+            return blend_weights(
                 everyone[:, use],
                 rows.y if rows.classes is None else np.searchsorted(rows.classes, rows.y),
                 rows.codes,
                 rows.row_weights,
                 metric=self.metrics[0].name,
                 expected=cross,
-                frequencies=rows.frequencies,
+                frequencies=None if frequencies is None else frequencies[use],
             )
-            return each, rows.frequencies
 
         result = np.full_like(everyone[0], np.nan)
         for _, test in self.parts:
             others = scored.copy()
             others[test] = False
             if others.any():
-                each, frequencies = weights(others)
-                result[test] = blended(each, everyone[:, test], frequencies)
-        final = zip(usable, weights(scored)[0].tolist(), strict=True)
+                where = None if frequencies is None else frequencies[test]
+                result[test] = blended(weights(others), everyone[:, test], where)
+        final = zip(usable, weights(scored).tolist(), strict=True)
         kept = {c.name: weight for c, weight in final if weight > 0}
         return Choice(kept, self._scores(result)[0], result)
 
@@ -390,7 +399,8 @@ def _blend_of(
     end = first if not others else "cross" if "cross" in (first, *others) else "levels"
     # The standard deviation of a mean is at most the mean of standard deviations.
     sds = sum((choice.weights[c.name] * one.sds for c, one in parts.items()), np.zeros(1))
-    blend = Candidate("blend", f"blend of {len(parts)} models", end, None, "blend")
+    label = f"blend of {len(parts)} models" if others else f"{next(iter(parts)).label}, calibrated"
+    blend = Candidate("blend", label, end, None, "blend")
     return blend, FoldPredictions(choice.predictions, sds, 0.0)
 
 

@@ -1,6 +1,6 @@
 """Boosted trees and random forests."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,14 +10,7 @@ from numpy.typing import NDArray
 from crosslearning.convex.deadline import check_deadline
 from crosslearning.convex.families import REGISTRY
 from crosslearning.tables.forecast import Trees
-from crosslearning.tables.learners.learner import (
-    GROWN,
-    Array,
-    Learner,
-    design,
-    give_up_in_time,
-    n_threads,
-)
+from crosslearning.tables.learners.learner import Array, Learner, design
 from crosslearning.tables.rows import Rows
 from crosslearning.tasks import within_task_folds
 
@@ -25,14 +18,21 @@ Indices = NDArray[np.intp]
 _SIZES = ((7, 5), (31, 20))  # leaves of a tree, and fewest rows of a leaf
 _AVERAGED_SIZES = ((7, 5), (31, 10))
 _MOST_TREES, _PATIENCE = 500, 30
-_BOOSTING = GROWN | {
+_GROWN: dict[str, Any] = {  # settings of all trees
+    "bagging_freq": 1,
+    "deterministic": True,
+    "force_row_wise": True,
+    "min_data_in_bin": 1,
+    "verbosity": -1,
+}
+_BOOSTING = _GROWN | {
     "learning_rate": 0.05,
     "bagging_fraction": 0.8,
     "cat_smooth": 1.0,  # by default, 10, small tasks would not count
 }
 _MOST_AVERAGED = 2_000  # rows; with more, trees of all folds are hardly better than of all rows
 _INNER = 5  # folds of the training part, if there is only one split
-_FOREST = GROWN | {
+_FOREST = _GROWN | {
     "objective": "regression",  # leaves have means: shares of a class
     "boosting": "rf",
     "bagging_fraction": 0.632,  # of distinct rows, as in a sample with replacement
@@ -42,6 +42,7 @@ _FOREST = GROWN | {
     "min_sum_hessian_in_leaf": 1e-12,  # rows without weight make no leaf
 }
 _IN_FOREST = 100  # trees
+_MANY = 10**6  # numbers, which are worth several threads
 
 
 class _Grown(NamedTuple):
@@ -51,8 +52,27 @@ class _Grown(NamedTuple):
     losses: Array
 
 
+class Grower(Learner):
+    """Base of both, which LightGBM grows."""
+
+    bases, package = ("auto", "boosting"), "lightgbm"
+
+    def stored(
+        self, texts: Sequence[str], sds: Array, *, with_task: bool, by_class: bool = False
+    ) -> Trees:
+        """Trees, and those that predict new tasks."""
+        return Trees(
+            text=np.frombuffer("\0".join(texts).encode(), dtype=np.uint8),
+            sds=sds,
+            smallest=self.smallest,
+            by_class=by_class,
+            pooled=self.final(sds, with_task=False) if with_task else None,
+            groups=self.rows.levels.group_codes if with_task and self.rows.levels else None,
+        )
+
+
 @dataclass(eq=False)
-class Boosting(Learner):
+class Boosting(Grower):
     """Boosted trees, for which the task is a category.
 
     Their size and number for a split are those that are best on other splits. Probabilities of
@@ -60,7 +80,7 @@ class Boosting(Learner):
     """
 
     pooled, cross = "pooled boosted trees", "boosted trees that know the task"
-    feature, plural = "boosted trees", True
+    words, plural = "boosted trees", True
 
     def __post_init__(self) -> None:
         self._fits: dict[Any, _Grown] = {}
@@ -174,7 +194,7 @@ class Boosting(Learner):
 
         train = self._data(part, with_task)
         settings = self._settings(part, size)
-        callbacks: list[Any] = [give_up_in_time]
+        callbacks: list[Any] = [_give_up_in_time]
         if test is None or not len(test.y):
             booster = lgb.train(settings, train, n_trees, callbacks=callbacks)
             return _Grown(booster, np.zeros(1))
@@ -196,7 +216,7 @@ class Boosting(Learner):
         leaves, fewest = size
         settings = _BOOSTING | {"num_leaves": leaves, "seed": self.seed}
         settings |= {"min_data_in_leaf": fewest, "min_data_per_group": fewest}
-        settings["num_threads"] = n_threads(part)
+        settings["num_threads"] = _n_threads(part)
         if part.classes is None:
             return settings | {"objective": REGISTRY[self.family].boosted}
         if len(part.classes) == 2:
@@ -225,7 +245,7 @@ class Boosting(Learner):
 
 
 @dataclass(eq=False)
-class Forest(Learner):
+class Forest(Grower):
     """Random forests of deep trees, for classes; codes of tasks are numbers to them.
 
     Their leaves hold few rows, so that they know rows that are alike in all columns, such as those
@@ -233,7 +253,7 @@ class Forest(Learner):
     """
 
     pooled, cross = "a pooled random forest", "a random forest that knows the task"
-    feature, only_classes = "random forests", True
+    words, kinds = "random forests", ("classification",)
 
     def held_out(self, *, with_task: bool) -> Iterator[list[Array]]:
         """Grow a forest, and predict the test part, split by split."""
@@ -256,9 +276,18 @@ class Forest(Learner):
 
         classes = np.asarray(self.rows.classes)
         X, settings = design(part, with_task=with_task), _FOREST | {"seed": self.seed}
-        settings["num_threads"] = n_threads(part)
+        settings["num_threads"] = _n_threads(part)
         forests = []
         for label in classes[-1:] if len(classes) == 2 else classes:
             data = lgb.Dataset(X, part.y == label, weight=part.weights, params=settings)
-            forests.append(lgb.train(settings, data, _IN_FOREST, callbacks=[give_up_in_time]))
+            forests.append(lgb.train(settings, data, _IN_FOREST, callbacks=[_give_up_in_time]))
         return forests
+
+
+def _n_threads(part: Rows) -> int:
+    """One thread for few numbers, for which threads mostly wait for each other; else all."""
+    return 1 if part.X.size < _MANY else 0
+
+
+def _give_up_in_time(_: Any) -> None:
+    check_deadline()
