@@ -40,17 +40,11 @@ class Rule(NamedTuple):
 
 
 RULES = {
-    "one variance per block beyond 60 coefficients": Rule(
-        "tables.learners.candidates", "_WIDE", inf
-    ),
-    "looser tolerance for wide models": Rule("tables.learners.candidates", "_ROUGH", 1e-6),
     "linear models only beyond 100 features": Rule("tables.learners.search", "_WIDEST", inf),
     "robust models for heavy tails only": Rule("tables.learners.search", "_NORMAL", -inf, ALL[:1]),
     "no costly bases of iterated fits": Rule("tables.learners.search", "_COSTLY", inf, ALL[1:]),
     "task means where the evidence favours them": Rule("tables.learners.search", "_WORTH", -inf),
-    "trees of up to 2,000 rows averaged over folds": Rule(
-        "tables.learners.trees", "_MOST_AVERAGED", 0
-    ),
+    "a model with 0.9 of the weight has all of it": Rule("evaluation.blending", "_MOST", inf),
     "smallest share of a blend 0.05": Rule("evaluation.blending", "_LEAST", 0.0),
     "weights of classes shrink to all cross-learned models": Rule(
         "evaluation.blending", "_PRIOR_OF_CLASSES", 1e-6, ("classes",)

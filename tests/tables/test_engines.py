@@ -71,10 +71,7 @@ def in_memory(frame, chunks, **options):
     settings = FitSettings(**options)
     schema = Schema.of(settings, engine.survey(settings), text_labels=False)
     rows, _, _ = schema.rows_of(engine.collect(schema).kept)
-    tried = candidates(
-        schema.target.kind, schema.target.family, rows.X.shape, only=True, epsilon=np.inf,
-        n_scores=rows.n_scores,
-    )  # fmt: skip
+    tried = candidates(schema.target.kind, schema.target.family, only=True, epsilon=np.inf)
     (same,) = [c for c in tried if c.name == chunks.results["chosen_model"]["name"]]
     state = state_of(fitted(same.estimator, rows, schema.labels))
     return replace(chunks, encoder=schema.encoder, state=state)

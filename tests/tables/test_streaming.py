@@ -70,7 +70,7 @@ def test_scores_of_sums_are_those_of_rows():
     y = X[:, 0] * codes + rng.normal(size=300)
     folds, _ = deal(codes, np.zeros(5, dtype=np.int64), 3, seed=0)
     sums = Statistics.of(X, y, codes, folds=folds)
-    tried = candidates("regression", "gaussian", X.shape, only=True, epsilon=np.inf)
+    tried = candidates("regression", "gaussian", only=True, epsilon=np.inf)
     kept, ends = Rows(X, y, codes, 5, folds=folds), np.array([y.min(), y.max()])
     parts = [([k for k in range(3) if k != s], s) for s in range(3)]
     trials, *_ = compare_by_sums(tried, sums, kept, ends, parts, 100, lambda _: None)

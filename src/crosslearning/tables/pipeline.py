@@ -103,7 +103,7 @@ class _Comparison:
 
     def _by_sums(self, collected: Collected) -> Compared:
         schema, kept, ends, sums = self.schema, *collected
-        models = self._linear(schema.n_features)
+        models = self._linear()
         trials, predictions, tasks = compare_by_sums(
             models, sums, kept, ends, schema.parts, COMPARED, lambda text: self.progress(text, 0.5)
         )
@@ -180,7 +180,7 @@ class _Comparison:
             jobs=settings.jobs,
             progress=self.progress,
         )
-        first, *linear = self._linear(rows.X.shape[1], rotated=rotated)
+        first, *linear = self._linear(rotated=rotated)
         robust = [c for c in linear if c.family == "robust" != first.family]
         linear = [c for c in linear if c not in robust]
         search.first(first)
@@ -191,7 +191,7 @@ class _Comparison:
         search.more([*cheap, *others], share=(0.1, 0.4))
         if robust and search.heavy_tails:
             search.more(robust, share=(0.4, 0.5))
-        others = learners.based(kind, family, bases.blocks, epsilon, bases.n_scores)
+        others = learners.based(kind, family, bases.blocks, epsilon)
         others = self._completed(others)
         on_means = [c for c in others if "means" in BLOCKS[c.base]]
         if on_means and not search.worth(on_means, bases.means_help):
@@ -199,17 +199,15 @@ class _Comparison:
         search.more(others, share=(0.5, 1.0))
         return search.finish(), bases
 
-    def _linear(self, n_features: int, *, rotated: bool = False) -> list[Candidate]:
+    def _linear(self, *, rotated: bool = False) -> list[Candidate]:
         """Linear models at their ends, cheapest first."""
         schema, settings = self.schema, self.schema.settings
         models = learners.candidates(
             schema.target.kind,
             schema.target.family,
-            (schema.survey.n_rows, n_features),
             only=settings.single_family,
             also=schema.target.also if settings.family == "auto" and schema.complete else (),
             epsilon=settings.epsilon,
-            n_scores=1 if schema.classes is None else len(schema.classes) - 1,
             rotated=rotated,
         )
         return self._completed(models)

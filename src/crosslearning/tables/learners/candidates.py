@@ -24,9 +24,6 @@ from crosslearning.tables.learners import LEARNERS
 
 Array = NDArray[np.float64]
 End = Literal["pooled", "levels", "cross", "separate"]
-_WIDE = 60  # coefficients; with more, tasks differ in those of a block by one variance
-_ROUGH = 1e-3  # tolerance of the log evidence there
-_ROBUST_ROWS = 50_000  # beyond which outliers matter little
 _NO_SCORE = (
     "No model could be scored: every training part lacks something, such as a class. "
     "Hold out other parts, or fewer of them."
@@ -121,40 +118,35 @@ def with_nested(models: Sequence[Candidate]) -> list[Candidate]:
 def candidates(
     kind: str,
     family: str,
-    shape: tuple[int, ...],
     *,
     only: bool,
     also: Sequence[str] = (),
     epsilon: float,
-    n_scores: int = 1,
     rotated: bool = False,
 ) -> list[Candidate]:
-    """Return the linear models to try for a target and features of a shape, cheapest first.
+    """Return the linear models to try for a target, cheapest first.
 
     Unless a family is the `only` one, normal models and those of families that are `also` given
-    are tried too. A model has `n_scores` coefficients for each feature.
+    are tried too. Between principal axes, tasks differ by one variance.
     """
-    n_rows, n_features = shape
     shared: dict[str, Any] = {"epsilon": epsilon, "standardize": not rotated}
     ends = {"student": _THREE, "gamma": _THREE, "negative-binomial": _TWO}
-    models = _models(kind, family if only else "gaussian", _ALL, n_scores * n_features, shared)
+    between = "block" if rotated else "auto"
+    models = _models(kind, family if only else "gaussian", _ALL, shared, between=between)
     for name in also if only or family == "gaussian" else (family, *also):
-        if name != "student":
-            models += _models(kind, name, ends.get(name, _ALL), n_features, shared)
-        elif n_rows <= _ROBUST_ROWS and n_features <= _WIDE:
-            models += _models(kind, name, _THREE, n_features, shared | {"tol": _ROUGH})
+        models += _models(kind, name, ends.get(name, _ALL), shared, between=between)
     return models
 
 
 def based(
-    kind: str, family: str, blocks: Mapping[str, NDArray[Any]], epsilon: float, n_scores: int = 1
+    kind: str, family: str, blocks: Mapping[str, NDArray[Any]], epsilon: float
 ) -> list[Candidate]:
     """Return models on other bases; `blocks` are those of the columns by base."""
     models = []
     for base, block in blocks.items():
         shared = {"epsilon": epsilon, "standardize": False, "blocks": block}
         ends = _TWO if base in _SEPARATE else _THREE
-        models += _models(kind, family, ends, n_scores * len(block), shared, base)
+        models += _models(kind, family, ends, shared, base)
     return models
 
 
@@ -162,12 +154,12 @@ def _models(
     kind: str,
     family: str,
     ends: Sequence[End],
-    width: int,
     shared: dict[str, Any],
     base: str = "linear",
+    between: str = "auto",
 ) -> list[Candidate]:
     """Models of one learner."""
-    wide, plain = width > _WIDE, family == "gaussian"
+    plain = family == "gaussian"
     model = partial[Any](CrossBayesianGLM, family)
     if kind == "classification":
         model = partial(CrossBayesianLogisticRegression, ordered=family == "ordinal")
@@ -178,8 +170,7 @@ def _models(
     for end in ends:
         if end == "cross" and shared["epsilon"] == 0:
             continue  # which is the pooled model
-        covariance = end if end != "cross" else "block" if wide else "auto"
-        settings = shared | {"covariance": covariance} | ({"tol": _ROUGH} if wide else {})
+        settings = shared | {"covariance": between if end == "cross" else end}
         settings |= {} if end == "cross" else {"epsilon": inf}
         models.append(
             Candidate(

@@ -16,7 +16,7 @@ from crosslearning.tasks import within_task_folds
 
 Indices = NDArray[np.intp]
 _SIZES = ((7, 5), (31, 20))  # leaves of a tree, and fewest rows of a leaf
-_AVERAGED_SIZES = ((7, 5), (31, 10))
+_SIZES_OF_CLASSES = ((7, 5), (31, 10))
 _MOST_TREES, _PATIENCE = 500, 30
 _GROWN: dict[str, Any] = {  # settings of all trees
     "bagging_freq": 1,
@@ -30,7 +30,6 @@ _BOOSTING = _GROWN | {
     "bagging_fraction": 0.8,
     "cat_smooth": 1.0,  # by default, 10, small tasks would not count
 }
-_MOST_AVERAGED = 2_000  # rows; with more, trees of all folds are hardly better than of all rows
 _INNER = 5  # folds of the training part, if there is only one split
 _FOREST = _GROWN | {
     "objective": "regression",  # leaves have means: shares of a class
@@ -94,34 +93,22 @@ class Boosting(Grower):
                 self._curve(with_task, size, s)
             if s == n_splits - 1:
                 predictions += [self._predicted(with_task, k) for k in range(n_splits)]
-                if not self._averaged:
-                    for grown in self._fits.values():  # which take several times the table
-                        grown.booster.free_dataset()
+                for grown in self._fits.values():  # which take several times the table
+                    grown.booster.free_dataset()
             yield predictions
 
     def final(self, sds: Array, *, with_task: bool) -> Trees:
-        """Trees of all rows, as many as are best on all splits.
-
-        If rows are few, trees that were grown without a fold are averaged with them.
-        """
-        splits = self._all if self._averaged else []
+        """Trees of all rows, as many as are best on all splits."""
         texts = []
         for size in self._sizes(self._all):
             n_trees = self._best(with_task, size, self._all)
             key = with_task, size, None
             if key not in self._fits:
                 self._fits[key] = self._train(self.rows, size, n_trees, with_task=with_task)
-            boosters = [self._of_split(with_task, size, n_trees, k) for k in splits]
-            boosters.append(self._fits[key].booster)
-            texts += [one.model_to_string(num_iteration=n_trees) for one in boosters]
+            texts.append(self._fits[key].booster.model_to_string(num_iteration=n_trees))
         return self.stored(texts, sds, with_task=with_task)
 
     # Sizes and numbers of trees.
-
-    @property
-    def _averaged(self) -> bool:
-        """Whether trees that were grown without a fold are part of the model."""
-        return self.splits.folds is not None and len(self.rows.y) <= _MOST_AVERAGED
 
     @property
     def _all(self) -> list[int]:
@@ -142,7 +129,7 @@ class Boosting(Grower):
     def _sizes(self, splits: list[int]) -> tuple[tuple[int, int], ...]:
         """Both sizes, or the one that is best on the first of some splits, without the task."""
         if self.rows.classes is not None:
-            return _AVERAGED_SIZES
+            return _SIZES_OF_CLASSES
         losses = [self._curve(False, size, splits[0]).losses.min() for size in _SIZES]
         return (_SIZES[int(np.argmin(losses))],)
 
