@@ -57,9 +57,13 @@ def test_agrees_with_the_core(dtype, epsilon):
 @pytest.mark.parametrize("n_tasks", [15, 16, 18])
 def test_many_tasks_agree_with_the_core(dtype, bands, n_tasks, monkeypatch):
     monkeypatch.setattr(_inner_products, "_has_small_kernels", lambda: bands)
-    monkeypatch.setattr("crosslearning.nn._members._ELEMENTS", 1)  # two chunks, the last narrower
+    monkeypatch.setattr("crosslearning.nn._members._ELEMENTS", 1)
+    monkeypatch.setattr("crosslearning.nn._members._NARROWEST", 2048)
     module = nn.Linear(50, 41).to(dtype)
     models = TaskModels(module, range(n_tasks), epsilon=0.5)
+    (work,) = models._members.local
+    assert work.n_chunks == 2
+    assert work.flat.shape[1] % work.wide > 0  # the last is narrower
     for seed in range(2):
         scatter(models, seed=seed)
         thetas, center = vectors(models)

@@ -21,6 +21,7 @@ class InnerProducts:
     """
 
     def __init__(self, buffer: Reals) -> None:
+        assert buffer.flags.c_contiguous  # pieces are views
         n = len(buffer) - 1
         self._rows, self._product = buffer[:n], np.empty((n, n), buffer.dtype)
         self._bands: list[tuple[Any, Any, Any]] = []

@@ -199,7 +199,9 @@ class Basis:
         return covariance[np.ix_(columns, columns)]
 
 
-RECORDS = (Rotation, Basis, TaskMeans, Trees)  # of a state
+def records() -> tuple[type, ...]:
+    """Classes of records in a state, also those of learners that were added."""
+    return Rotation, Basis, TaskMeans, *Learned.__subclasses__()
 
 
 def blend(

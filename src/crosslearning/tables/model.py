@@ -36,7 +36,6 @@ from crosslearning.tasks.labels import as_objects, groups_of
 _MODEL, _RESULTS, _COEFFICIENTS = "model.npz", "results.json", "coefficients.csv"
 _KIND = "table model"
 _BESIDE = ("findings", "coefficients")  # the archive
-_CLASSES = (TableEncoder, TaskLevels, Horizon, Residuals, Curves, *forecast.RECORDS)
 
 
 class Untested(NamedTuple):
@@ -260,7 +259,7 @@ class TableModel:
         content = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _BESIDE}
         path.mkdir(parents=True, exist_ok=True)
         before = (path / _MODEL).read_bytes() if (path / _MODEL).is_file() else None
-        write_archive(path / _MODEL, _KIND, content, _CLASSES)
+        write_archive(path / _MODEL, _KIND, content, _classes())
         if before != (path / _MODEL).read_bytes():
             for name in (_RESULTS, _COEFFICIENTS, "report.html"):  # of an earlier fit
                 (path / name).unlink(missing_ok=True)
@@ -279,7 +278,12 @@ class TableModel:
             raise ValueError(
                 f"{path} holds no fit of a table: it has no file {_MODEL}. Choose another folder."
             )
-        return cls(**read_archive(file, _KIND, _CLASSES))
+        return cls(**read_archive(file, _KIND, _classes()))
+
+
+def _classes() -> tuple[type, ...]:
+    """Classes of the records that a model consists of."""
+    return TableEncoder, TaskLevels, Horizon, Residuals, Curves, *forecast.records()
 
 
 def check_folder(folder: str | os.PathLike[str]) -> None:

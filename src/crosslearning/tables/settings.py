@@ -77,7 +77,8 @@ class FitSettings:
         check=(lambda value: value >= 0, "a distance of at least 0 (0 pools, inf is no bound)"),
     )
     metric: str | None = option(
-        f"Score by which models are chosen: {', '.join(names_of('regression'))} for numbers; "
+        "Score by which models are compared, and by which one is chosen where none are blended: "
+        f"{', '.join(names_of('regression'))} for numbers; "
         f"{', '.join(names_of('classification'))} for classes; {', '.join(names_of('quantile'))} "
         "for quantiles. The first of a kind is the default.",
         None,
