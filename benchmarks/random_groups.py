@@ -30,10 +30,7 @@ INTRODUCTION = (
     "`OMP_NUM_THREADS=1 python benchmarks/random_groups.py`. Groups are dealt at random, so that "
     "nothing is to be found: how often is it said that sharing helps, or that tasks differ? "
     "Wanted: at most 5 %. Tables have 12 to 20 groups, and most have curved effects; "
-    "`crosslearning fit` tries all its models. Estimators have 40 tasks of 6 to 39 rows. "
-    "The two tables with classes were fitted with blends as they are now for seeds 0 to 3. Others "
-    "with seed 0, and the first four with seed 1, were fitted with trees as they are now, the "
-    "rest with former trees."
+    "`crosslearning fit` tries all its models. Estimators have 40 tasks of 6 to 39 rows."
 )
 
 
