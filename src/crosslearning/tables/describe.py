@@ -50,7 +50,6 @@ def _findings(fit: Fit, command: str) -> records.Findings:
     comparison = verdicts.compared(trials, schema.labels[rows.compared], rows.counts[rows.compared])
     verdict = verdicts.verdict_of(comparison, trials)
     listed = _tasks_to_list(comparison.gains(verdict.against))
-    columns = (described.tasks_, rows.counts, described.distances_, described.forces_)
     target = model.predicts if model.quantile is None else f"the {model.predicts}"
     return records.Findings(
         kind="table",
@@ -80,7 +79,7 @@ def _findings(fit: Fit, command: str) -> records.Findings:
         comparison=comparison.some(listed),
         holdout=fit.held_out and records.Holdout(fit.held_out.rows, fit.held_out.score),
         differences=differences.task_differences(compared.sharing, model, target, rows.constant),
-        tasks=tuple(map(records.TaskRow, *(column[rows.compared[listed]] for column in columns))),
+        tasks=_task_rows(described, rows.counts, rows.compared[listed]),
         coefficients=differences.coefficients(described, model, rows.compared[listed]),
         center=differences.center_summary(compared.sharing, model),
         constant_within_tasks=tuple(rows.constant),
@@ -90,6 +89,13 @@ def _findings(fit: Fit, command: str) -> records.Findings:
         predicted=compared.checks.predicted,
         reliability=compared.checks.reliability,
     )
+
+
+def _task_rows(
+    model: Any, counts: NDArray[np.int64], some: NDArray[np.intp]
+) -> tuple[records.TaskRow, ...]:
+    columns = (model.tasks_, counts, model.distances_, model.forces_)
+    return tuple(map(records.TaskRow, *(column[some] for column in columns)))
 
 
 def _remarks(fit: Fit, comparison: Comparison, measure: Measure) -> tuple[Remark, ...]:

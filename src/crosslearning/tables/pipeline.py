@@ -313,13 +313,9 @@ def fit_to_rows(bases: Bases, trials: Trials, labels: NDArray[Any], candidate: C
         # Errors of models that do not know the task are also those of new tasks.
         in_fit, new = (trials.sds[name] for name in (candidate.name, f"pooled-{candidate.base}"))
         sds = np.array([np.nanmean(in_fit), np.nanmean(new)])
-    learner = bases.learners[candidate.base]
+    learner, parameters = bases.learners[candidate.base], {"family": bases.family}
     attributes["learned_"] = learner.final(sds, with_task=candidate.end == "cross")
-    return {
-        "class": type(learner).__name__,
-        "parameters": {"family": bases.family},
-        "fitted": attributes,
-    }
+    return {"class": type(learner).__name__, "parameters": parameters, "fitted": attributes}
 
 
 def _check_held_out(held_out: HeldOut, schema: Schema) -> None:

@@ -19,16 +19,9 @@ Array = NDArray[np.float64]
 class Learner(ABC):
     """Predicts held-out rows without having seen them, and learns from all rows at last.
 
-    Attributes
-    ----------
-    pooled, cross : str
-        Labels of its models without and with the task.
-    words, plural : str, bool
-        What its models are, in the plural; and whether the labels are in the plural.
-    bases, package : tuple of str, str
-        Values of the option `base` with which it is tried, and a package that it needs.
-    kinds : tuple of str
-        Kinds of targets: "regression", "classification".
+    `pooled` and `cross` label its models without and with the task, and are perhaps `plural`;
+    `words` is what they are, in the plural. It is tried for targets of some `kinds`, with the
+    option `base` at one of its `bases`, if there is a `package`.
     """
 
     rows: Rows
