@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 RESULTS = Path(__file__).parent / "results"
 CACHE, PAGE = RESULTS / "random_groups.csv", RESULTS / "random_groups.md"
-SEEDS, ESTIMATOR_SEEDS = 24, 200
+SEEDS, ESTIMATOR_SEEDS = 12, 200
 BUDGET = 600.0  # seconds by the clock, so that a busy machine tries the same models
 INTRODUCTION = (
     "`OMP_NUM_THREADS=1 python benchmarks/random_groups.py`. Groups are dealt at random, so that "
