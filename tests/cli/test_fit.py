@@ -182,7 +182,10 @@ def test_warnings_are_one_line(table, capsys, monkeypatch):
         (["none.csv", *FAST], "Cannot read none.csv: No such file or directory. Check the path."),
         (["shops.csv", *FAST, "--task", "shops"], "Did you mean 'shop'?"),
         (["shops.csv", *FAST, "--target", "day"], "holds dates, such as 2024-01-01"),
-        (["shops.csv", *FAST, "--target", "one"], "must have at least 2 values; it has only 1"),
+        (
+            ["shops.csv", *FAST, "--target", "one"],
+            "must have at least 2 different values; all are 1",
+        ),
         (["shops.csv", *FAST, "--features", "price,note"], "'note' cannot be a feature"),
         (
             ["shops.csv", *FAST, "--epsilon", "-1"],

@@ -133,7 +133,7 @@ def test_a_kind_that_is_asked_for():
     [
         (["2024-05-17", "2024-05-18"], "auto", "it holds dates, such as 2024-05-17"),
         (pd.date_range("2024", periods=3), "regression", "holds dates"),
-        ([1, 1, 1], "auto", "must have at least 2 values; it has only 1"),
+        ([1, 1, 1], "auto", "must have at least 2 different values; all are 1"),
         ([f"text {i}" for i in range(60)], "auto", "at most 50; 'y' has 60 distinct values"),
         (np.arange(60), "classification", "or use option kind=regression"),
         (["a", "b"], "regression", "must hold finite numbers; got 'a' in 2 rows: 1, 2"),

@@ -46,7 +46,7 @@ def test_the_deviance_of_counts_implies_models_of_counts():
         ("poisson-deviance", "gaussian", [-1, 2, 3], "has -1. Choose another metric"),
         ("gamma-deviance", "auto", [0, 2, 3], "gamma-deviance needs targets above 0"),
         (None, "gamma", [0, 2, 3], "A gamma model needs targets above 0"),
-        ("poisson-deviance", "auto", ["a", "b", "c"], "log-loss.*or use option kind=regression"),
+        ("poisson-deviance", "auto", ["a", "b", "c"], "log-loss.*is for regression"),
     ],
 )
 def test_targets_that_a_metric_has_no_value_for_are_refused(metric, family, y, problem):

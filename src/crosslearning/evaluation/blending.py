@@ -52,7 +52,7 @@ def blend_weights(
     total = weights.sum()
     least = weights.max() if weights.max() >= _MOST * total else _LEAST * total
     weights = np.where(weights < min(least, weights.max()), 0.0, weights)
-    return np.asarray(weights * ((1.0 if frequencies is None else total) / weights.sum()))
+    return np.asarray(weights / weights.sum() * (1.0 if frequencies is None else total))
 
 
 def _least_squares(

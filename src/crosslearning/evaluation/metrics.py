@@ -132,10 +132,9 @@ def metric_of(name: str | None, kind: str, quantile: float | None = None) -> Met
     names = names_of(kind)
     metric = METRICS[names[0] if name is None else name]
     if metric.kind != kind:
-        other = "family=quantile" if metric.kind == "quantile" else f"kind={metric.kind}"
         raise ValueError(
             f"Option metric must be one of {', '.join(names)} for {kind}; got {name!r}. "
-            f"Choose one of these, or use option {other}."
+            f"Choose one of these: {name} is for {metric.kind}."
         )
     if quantile is None or metric.of_rows is None:
         return metric

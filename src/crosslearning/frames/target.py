@@ -123,7 +123,7 @@ def target_of(
         )
     if distinct == 1:
         raise ValueError(
-            f"The target {name!r} must have at least 2 values; it has only "
+            f"The target {name!r} must have at least 2 different values; all are "
             f"{column.tolist()[0]!r}. Choose another column."
         )
     recognised = column_of(column)

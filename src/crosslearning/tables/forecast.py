@@ -272,8 +272,6 @@ def with_intervals(
     state: dict[str, Any], residuals: Residuals | None, X: Array, codes: Codes, coverage: float
 ) -> dict[str, Array]:
     """Predictions, ends of intervals (of quantiles none) and standard deviations, by name."""
-    if not 0.0 < coverage < 1.0:
-        raise ValueError(f"`coverage` must lie between 0 and 1; got {coverage}.")
     mean, sd = forecast(state, X, codes)
     if residuals is None:
         return {"prediction": mean, "std": sd}

@@ -194,6 +194,8 @@ class TableModel:
         held-out rows with similar predictions. Both are wider for new tasks, by how much tasks
         differ. If no target of the fit is negative, no prediction and no end of an interval is.
         """
+        if not 0.0 < coverage < 1.0:
+            raise ValueError(f"`coverage` must lie between 0 and 1; got {coverage}.")
         X, codes = self.encode(frame)
         if self.classes is None:
             columns = forecast.with_intervals(self.state, self.residuals, X, codes, coverage)

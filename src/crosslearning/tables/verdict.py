@@ -173,7 +173,9 @@ def reason(trials: Trials, words: str) -> str:
     score, other = (number(abs(means[c.name])) for c in (chosen, best))
     why = f"{capital(words)} its mean over tasks is {score}, and that of {best.label}, the best "
     why += f"other model of {len(others)}, {other}."
-    if chosen.base == "blend":
+    if chosen.base == "blend" and len(trials.parts) == 1:
+        why += f" Log probabilities over frequencies count {sum(trials.parts.values()):.2f} times."
+    elif chosen.base == "blend":
         parts = ", ".join(f"{weight:.0%} {c.label}" for c, weight in trials.listed_parts)
         why += f" It consists of {parts}; the weights for a part of the rows come from the others."
     return why

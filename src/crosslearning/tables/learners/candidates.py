@@ -24,10 +24,7 @@ from crosslearning.tables.learners import LEARNERS
 
 Array = NDArray[np.float64]
 End = Literal["pooled", "levels", "cross", "separate"]
-_NO_SCORE = (
-    "No model could be scored: every training part lacks something, such as a class. "
-    "Hold out other parts, or fewer of them."
-)
+_NO_SCORE = "No model could be scored: every training part lacks something. Hold out other parts."
 _ALL: tuple[End, ...] = ("pooled", "levels", "cross", "separate")
 _THREE: tuple[End, ...] = ("pooled", "cross", "separate")
 _TWO: tuple[End, ...] = ("pooled", "cross")

@@ -169,6 +169,8 @@ class CrossValidation:
             return None
         except NotFittedError as reason:
             return str(reason)
+        except np.linalg.LinAlgError as reason:  # as with weights of very different sizes
+            return f"its equations cannot be solved ({reason})"
         return FoldPredictions(predictions, sds, time.monotonic() - begun)
 
     def _fitted(self, candidate: Candidate, predictions: Array, sds: Array) -> Iterator[None]:
@@ -399,7 +401,8 @@ def _blend_of(
     end = first if not others else "cross" if "cross" in (first, *others) else "levels"
     # The standard deviation of a mean is at most the mean of standard deviations.
     sds = sum((choice.weights[c.name] * one.sds for c, one in parts.items()), np.zeros(1))
-    label = f"blend of {len(parts)} models" if others else f"{next(iter(parts)).label}, calibrated"
+    several = f"blend of {len(parts)} models"
+    label = several if len(parts) > 1 else f"{next(iter(parts)).label}, calibrated"
     blend = Candidate("blend", label, end, None, "blend")
     return blend, FoldPredictions(choice.predictions, sds, 0.0)
 
