@@ -212,7 +212,7 @@ def test_classes(tmp_path):
     page = page_of(tmp_path, content)
     correct, reliable = chosen_error(content), content["reliability"]
     assert f"Predictions that are correct {number(correct, 3)} %" in page
-    assert "chosen by log loss, and may rank differently here" in page
+    assert "compared by log loss, and may rank differently here" in page
     assert not page.charts_of("Actual against predicted")
     assert f"On held-out rows they are off by {100 * reliable['off']:.1f} points" in page
     assert f"How often spending = {reliable['class']} was true" in page
