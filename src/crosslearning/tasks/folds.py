@@ -126,18 +126,16 @@ def _spread_classes(
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """Rows to train on and rows to test on, and the fold of each row if there are folds."""
+    """Rows to train on and rows to test on, of each split."""
 
     parts: list[tuple[NDArray[np.intp], NDArray[np.intp]]]
-    folds: NDArray[np.intp] | None = None
 
     @classmethod
     def of(cls, folds: NDArray[np.intp], *, in_time: bool = False) -> Splits:
         """Test on each fold after training on the others, or `in_time` on the earlier ones."""
-        numbers, codes = np.unique(folds, return_inverse=True)
-        sides = ((folds < k if in_time else folds != k, folds == k) for k in numbers)
+        sides = ((folds < k if in_time else folds != k, folds == k) for k in np.unique(folds))
         parts = [(np.flatnonzero(train), np.flatnonzero(test)) for train, test in sides]
-        return cls([part for part in parts if len(part[0])], None if in_time else codes)
+        return cls([part for part in parts if len(part[0])])
 
 
 def divide(
