@@ -1,5 +1,7 @@
 """Which rank holds which tasks, and collective operations; without a mesh there is one rank."""
 
+import atexit
+import gc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -28,6 +30,11 @@ class Ranks:
                 "The dimensions of `mesh` must be named 'task', 'data' or both; got "
                 f"{names}. Use init_device_mesh(device, (4,), mesh_dim_names=('task',))."
             )
+        if mesh is not None:
+            # A process group ends its threads when nothing refers to it. One that is left in a
+            # cycle of references would release tensors while Python shuts down, and abort.
+            atexit.unregister(gc.collect)
+            atexit.register(gc.collect)
         self.mesh = mesh
         self.tasks, self.size, self.rank = _group(mesh, "task")
         self.data, self.copies, self.copy = _group(mesh, "data")
