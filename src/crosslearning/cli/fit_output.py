@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 
 from crosslearning.cli.common import print_fact, print_table
-from crosslearning.evaluation.numbers import interval, number
+from crosslearning.evaluation.numbers import interval, number, percents
 from crosslearning.tables import TableModel
 from crosslearning.tables.findings import Findings, ModelScore
 
@@ -36,7 +36,8 @@ def print_fit(fitted: TableModel, folder: Path, page: Path) -> None:
     if findings.beyond_linear:
         typer.echo(findings.beyond_linear)
     model = findings.chosen_model
-    parts = ", ".join(f"{part.label} {part.weight:.0%}" for part in model.parts)
+    labels, weights = zip(*((part.label, part.weight) for part in model.parts), strict=True)
+    parts = ", ".join(map(" ".join, zip(labels, percents(weights), strict=True)))
     coefficients = f"{folder / 'coefficients.csv'}, of the model: {findings.described_model}"
     if fitted.coefficients is None:
         coefficients = "not written: there are more than a million"

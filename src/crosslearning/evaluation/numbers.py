@@ -9,7 +9,7 @@ from crosslearning.wording import listed
 
 __all__ = [
     "capital", "count", "duration", "interval", "joined", "named", "number",
-    "percent", "points", "radii_by_name", "radius", "radius_name", "spread",
+    "percent", "percents", "points", "radii_by_name", "radius", "radius_name", "spread",
 ]  # fmt: skip
 
 _NAMED = 5  # domains that a list of radii names for each
@@ -32,7 +32,7 @@ def number(value: float | None, digits: int = 4) -> str:
         exponent = int(f"{size / unit:.{digits - 1}e}".partition("e")[2])  # of the rounded number
         places = max(0, digits - 1 - exponent)
         text = f"{value / unit:,.{places}f}" + _LARGE.get(unit, "")
-    return text.replace("-", "−") if value < 0 and size >= 1e-4 else text
+    return re.sub("^-", "−", text)
 
 
 def count(value: int, one: str, many: str | None = None) -> str:
@@ -48,6 +48,15 @@ def interval(low: float | None, high: float | None) -> str:
 def percent(share: float | None) -> str:
     """Write a fraction in per cent with three digits: 50.0 %, or –."""
     return "–" if share is None else number(100 * share, 3) + "\N{NO-BREAK SPACE}%"
+
+
+def percents(shares: Sequence[float]) -> list[str]:
+    """Write the shares of a whole in whole per cent that add up to 100: 34%, 33%, 33%."""
+    whole = [math.floor(100 * share) for share in shares]
+    by_remainder = sorted(range(len(shares)), key=lambda k: whole[k] - 100 * shares[k])
+    for k in by_remainder[: 100 - sum(whole)]:
+        whole[k] += 1
+    return [f"{one}%" for one in whole]
 
 
 def spread(share: dict[str, float | None]) -> str:

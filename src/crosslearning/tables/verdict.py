@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.evaluation.comparison import Comparison, Effect, Measure, cannot_tell, than
-from crosslearning.evaluation.numbers import capital, count, joined, number
+from crosslearning.evaluation.numbers import capital, count, joined, number, percents
 from crosslearning.evaluation.scores import Scores
 from crosslearning.tables.findings import Verdict
 from crosslearning.tables.forecast import BLOCKS
@@ -176,6 +176,7 @@ def reason(trials: Trials, words: str) -> str:
     if chosen.base == "blend" and len(trials.parts) == 1:
         why += f" Log probabilities over frequencies count {sum(trials.parts.values()):.2f} times."
     elif chosen.base == "blend":
-        parts = ", ".join(f"{weight:.0%} {c.label}" for c, weight in trials.listed_parts)
+        labels, weights = zip(*((c.label, w) for c, w in trials.listed_parts), strict=True)
+        parts = ", ".join(map(" ".join, zip(percents(weights), labels, strict=True)))
         why += f" It consists of {parts}; the weights for a part of the rows come from the others."
     return why
