@@ -9,6 +9,7 @@ parents; sums of W over the units of a parent are its Z.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.linalg.lapack import dpstrf
@@ -18,7 +19,7 @@ from crosslearning.convex.sums.rows import times_each
 from crosslearning.tether import Array, Flags, Indices
 
 AT_ONCE = 2**21  # numbers in temporary arrays
-_CACHED = 2**18  # those that stay in the cache
+_CACHED = 2**16  # those that stay in the cache, with a few others of their size
 
 
 def chunks(n_units: int, n_columns: int) -> Iterator[slice]:
@@ -111,8 +112,10 @@ class Level:
         n, p, root = len(self.products), self.products.shape[1] - 1, self.root
         information, logs = np.empty_like(self.products), np.empty(n)
         full = root.ndim > 1
-        free = np.arange(p) if full else np.flatnonzero(root)
-        at = np.arange(len(free))
+        positions = np.arange(p) if full else np.flatnonzero(root)
+        at = np.arange(len(positions))
+        # A slice is a view; an index would be a copy whose order in memory is slow.
+        free: Any = slice(p) if len(at) == p else positions
         for part in chunks(n, p):
             products = self.products[part]
             # H = (I + LᵀAL)⁻¹ Lᵀ(A, b), rows of `free` parameters; L H (-β, 1) is the mean of δ.
@@ -123,16 +126,17 @@ class Level:
             H = np.linalg.solve(system, scaled)
             triangle = np.linalg.cholesky(system)
             logs[part] = 2.0 * np.log(np.einsum("njj->nj", triangle)).sum(axis=1)
-            rest = np.negative(root @ H if full else root[free, None] * H)
-            rest[:, at, free] += 1.0
+            rest = -root @ H if full else -root[free, None] * H
+            rest[:, at, positions] += 1.0
             # Rows of I - LH that are those of I are not multiplied. A sum of squares, since
             # products minus what is explained would lose digits where S is large.
             quadratic = products.copy()
             quadratic[:, :, free] = 0.0
             quadratic += products[:, :, free] @ rest
-            outer = rest.swapaxes(1, 2) @ quadratic[:, free]
+            total = np.matmul(H.swapaxes(1, 2), H, out=information[part])
+            total += rest.swapaxes(1, 2) @ quadratic[:, free]
             quadratic[:, free] = 0.0
-            information[part] = quadratic + outer + H.swapaxes(1, 2) @ H
+            total += quadratic
         return information, logs
 
     def products_with(self, part: slice, K: Array) -> tuple[Array, Array, Array]:

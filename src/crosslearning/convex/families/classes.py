@@ -105,20 +105,18 @@ class Multinomial(Family):
 
     def predictive(self, scores: Array, covariance: Array) -> Array:
         """Mean probabilities (rows, classes) under Gaussian scores, by quasi-Monte Carlo."""
-        means = np.zeros((self.n_classes, len(scores)))
+        means = np.zeros((len(scores), self.n_classes))
         for rows, masses, p in _drawn(self.basis, scores, covariance):
-            means[:, rows] += np.tensordot(masses, p, 1)
-        return means.T
+            means[rows] = p @ masses
+        return means
 
     def averaged(self, y: Array, scores: Array, covariance: Array) -> tuple[Array, Array]:
         k, q, B, flat = self.n_classes, self.n_scores, self.basis, y.ravel().astype(np.intp)
-        means, products = np.zeros((k, len(flat))), np.zeros((k, k, len(flat)))
+        means, products = np.zeros((len(flat), k)), np.zeros((len(flat), k, k))
         for rows, masses, p in _drawn(B, scores.reshape(-1, q), covariance.reshape(-1, q, q)):
-            weighted = masses[:, None, None] * p
-            means[:, rows] += weighted.sum(axis=0)
-            products[:, :, rows] += np.einsum("njr,nkr->jkr", weighted, p)
-        slope = (np.eye(k)[flat] - means.T) @ B
-        bend = B.T @ (means.T[:, :, None] * np.eye(k) - np.moveaxis(products, -1, 0)) @ B
+            means[rows], products[rows] = p @ masses, (p * masses) @ p.swapaxes(1, 2)
+        slope = (np.eye(k)[flat] - means) @ B
+        bend = B.T @ (means[:, :, None] * np.eye(k) - products) @ B
         return slope.reshape(scores.shape), bend.reshape(covariance.shape)
 
     def slope(self, y: Array, scores: Array) -> Array:
@@ -157,27 +155,28 @@ def normal_nodes(dimension: int, n_nodes: int) -> tuple[Array, Array]:
 
 
 def _drawn(basis: Array, scores: Array, K: Array) -> Iterator[tuple[Indices, Array, Array]]:
-    """Rows, masses, and probabilities (nodes, classes, rows), of some nodes at a time.
+    """Yield some rows at a time, masses, and probabilities (rows, classes, nodes).
 
     The first coordinates of a node are contrasts between the likeliest classes, so that nothing
     depends on how classes are numbered. Wide distributions of scores need more nodes.
     """
-    q = basis.shape[1]
+    k, q = basis.shape
     wide = np.einsum("rqq->r", K) > _WIDE
     for rows, n_nodes in ((np.flatnonzero(~wide), _FEW), (np.flatnonzero(wide), _MANY)):
-        if not len(rows):
-            continue
         (points, masses), middle = normal_nodes(q, n_nodes), scores[rows] @ basis.T
         turn = basis.T @ basis[np.argsort(-middle, axis=-1)]
         turned = turn @ K[rows] @ turn.swapaxes(1, 2)
         least = np.einsum("rqq->r", turned) * _ROUNDING + _TINY
         factor = np.linalg.cholesky(turned + least[:, None, None] * np.eye(q))
-        root = np.ascontiguousarray((basis @ turn.swapaxes(1, 2) @ factor).transpose(2, 1, 0))
-        middle = np.ascontiguousarray(middle.T)
-        size = max(_AT_ONCE // middle.size, 1)
-        for start in range(0, n_nodes, size):
+        root, size = basis @ turn.swapaxes(1, 2) @ factor, max(_AT_ONCE // (k * n_nodes), 1)
+        for start in range(0, len(rows), size):
             some = slice(start, start + size)
-            yield rows, masses[some], softmax(np.tensordot(points[some], root, 1) + middle, axis=1)
+            p = (root[some].reshape(-1, q) @ points.T).reshape(-1, k, n_nodes)
+            p += middle[some, :, None]
+            p -= p.max(axis=1, keepdims=True)
+            np.exp(p, out=p)
+            p /= p.sum(axis=1, keepdims=True)
+            yield rows[some], masses, p
 
 
 @dataclass(frozen=True)
