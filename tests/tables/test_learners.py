@@ -36,7 +36,7 @@ class Steps(Learner):
         levels = [rows.y[a & b].mean() if (a & b).any() else rows.y.mean() for a, b in pairs]
         levels += [rows.y[side == s].mean() for s in (0, 1)]
         pooled = self.learn(rows, sds, False) if with_task else None
-        shared = {"sds": sds, "smallest": self.smallest, "pooled": pooled}
+        shared = {"sds": sds, "smallest": rows.smallest, "pooled": pooled}
         return Levels(levels=np.reshape(levels, (-1, 2)), **shared)
 
     def held_out(self, *, with_task):

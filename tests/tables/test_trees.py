@@ -222,3 +222,53 @@ def test_linear_models_of_a_family_stay_if_there_was_time_for_trees_only():
     outcome = FoldPredictions(np.zeros(len(rows.y)), np.ones(len(rows.y)), 0.1)
     search.outcomes = dict.fromkeys([pooled, *with_own_fits(["trees"], np.inf)], outcome)
     assert list(search._comparable()) == list(search.outcomes)
+
+
+def searched(rows, splits, kind="classification"):
+    """Trials of linear models and trees, all of which have the time that they need."""
+    bases = Bases(rows, splits, "boosting", "gaussian", 0)
+    search = CandidateSearch(bases, METRICS["log-loss" if kind == "classification" else "mse"])
+    first, *others = candidates(kind, "gaussian", only=True, epsilon=np.inf)
+    search.first(first)
+    search.more([*others, *with_own_fits(bases.learners, np.inf)], share=(0.0, 1.0))
+    return search.finish()
+
+
+@pytest.mark.parametrize("kind", ["numbers", "two", "three"])
+def test_a_task_that_is_held_out_is_predicted_as_a_new_one(kind):
+    rows = steps(kind=kind)
+    everything = np.arange(len(rows.y))
+    within, whole = everything[rows.codes < 2][::4], everything[rows.codes == 2]
+    splits = Splits([(np.setdiff1d(everything, test), test) for test in (within, whole)])
+    trials = searched(rows, splits, "regression" if kind == "numbers" else "classification")
+    for learner in {"trees"} if kind == "numbers" else {"trees", "forest"}:
+        pooled, cross = (trials.predictions[f"{end}-{learner}"] for end in ("pooled", "cross"))
+        np.testing.assert_array_equal(cross[whole], pooled[whole])
+        assert (cross[within] != pooled[within]).any()
+
+
+def test_models_predict_a_class_that_their_rows_lack_as_rarely_as_trees_do():
+    rows = steps(kind="three")
+    everything = np.arange(len(rows.y))
+    common, last = everything[rows.y < 2], everything[rows.y == 2]
+    test = np.append(common[::5], last)
+    trials = searched(rows, Splits([(np.setdiff1d(everything, test), test)] * 2))
+    for name in ("pooled", "cross", "separate"):
+        shares = trials.predictions[name][test]
+        np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+        smallest = 1.0 / (len(rows.y) - len(test) + 2)
+        np.testing.assert_allclose(shares[:, 2], smallest, rtol=0.01)
+
+
+def test_models_predict_frequencies_where_their_rows_have_one_class():
+    rows = steps(kind="two")
+    everything = np.arange(len(rows.y))
+    one = everything[rows.y == 0][::2]
+    rest = np.setdiff1d(everything, one)
+    splits = Splits([(one, rest), (rest, one)])
+    trials = searched(rows, splits)
+    expected = np.array([1.0, 0.5 / len(one)]) / (1.0 + 0.5 / len(one))
+    for name in ("pooled", "levels", "cross", "separate"):
+        shares = trials.predictions[name][rest]
+        np.testing.assert_allclose(shares, np.broadcast_to(expected, shares.shape))
+    assert np.isfinite(trials.scores.values).any(axis=1).all()

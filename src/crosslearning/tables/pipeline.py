@@ -184,11 +184,13 @@ class _Comparison:
         robust = [c for c in linear if c.family == "robust" != first.family]
         linear = [c for c in linear if c not in robust]
         search.first(first)
-        # Normal models need sums alone; others may take longer than trees.
+        # Normal models need sums alone; others may take longer than the first of other learners.
         cheap = [c for c in linear if kind == "regression" and not c.family]
+        slow = [c for c in linear if c not in cheap]
         others = learners.with_own_fits(bases.learners, epsilon)
-        others += [c for c in linear if c not in cheap]
-        search.more([*cheap, *others], share=(0.1, 0.4))
+        early = [c for c in others if c.base == next(iter(bases.learners))]
+        late = [c for c in others if c not in early]
+        search.more([*cheap, *early, *slow, *late], share=(0.1, 0.4))
         if robust and search.heavy_tails:
             search.more(robust, share=(0.4, 0.5))
         others = learners.based(kind, family, bases.blocks, epsilon)

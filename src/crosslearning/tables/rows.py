@@ -84,6 +84,11 @@ class Rows:
         return np.asarray(counts / counts.sum())
 
     @property
+    def smallest(self) -> float:
+        """Smallest probability of a class that models of the rows predict."""
+        return 1.0 / (len(self.y) + 2.0)
+
+    @property
     def by_class(self) -> dict[Any, float] | None:
         """Frequencies by class, in the order of the classes, if they have one."""
         if self.frequencies is None:

@@ -42,23 +42,19 @@ class Learner(ABC):
         """Learn split by split, and yield the predictions of the test parts so far.
 
         After the last split, these are all of them: means, or probabilities by :meth:`complete`.
+        Those of tasks that a training part lacks are replaced by those without the task.
         """
 
     @abstractmethod
     def final(self, sds: Array, *, with_task: bool) -> Learned:
         """Learn from all rows; `sds` are standard deviations, in tasks and in new ones."""
 
-    @property
-    def smallest(self) -> float:
-        """Smallest probability of a class."""
-        return 1.0 / (len(self.rows.y) + 2.0)
-
     def complete(self, predictions: Array) -> Array:
         """Means as they are, or probabilities of all classes."""
         return (
             predictions
             if self.rows.classes is None
-            else probabilities_of(predictions, self.smallest)
+            else probabilities_of(predictions, self.rows.smallest)
         )
 
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from operator import add
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ from crosslearning.evaluation.numbers import joined
 from crosslearning.evaluation.scores import Scores, over_all
 from crosslearning.extras import require
 from crosslearning.linear import CrossBayesianRidge, SplineFeatures
-from crosslearning.tables.forecast import BLOCKS, Basis, TaskMeans, forecast
+from crosslearning.tables.forecast import BLOCKS, Basis, TaskMeans, forecast, probabilities_of
 from crosslearning.tables.learners import LEARNERS
 from crosslearning.tables.learners.candidates import (
     Candidate,
@@ -177,16 +177,22 @@ class CrossValidation:
         """Fill in predictions of a linear model, split by split."""
         rows = self.bases.rows
         for s, (train, test) in enumerate(self.splits.parts):
-            if rows.classes is None or len(np.unique(rows.y[train])) > 1:
-                based = self.bases.of(candidate.base, s)
-                model = self._model(candidate, based, train, s)
-                if getattr(candidate.estimator, "covariance", None) == "auto":
-                    # Finding the structure takes most of the time: it is that of the first split.
-                    fixed = clone(candidate.estimator).set_params(covariance=model.structure_)
-                    candidate = replace(candidate, estimator=fixed)
-                predictions[test], sds[test] = predict_rows(model, based.take(test))
-                if not np.isfinite(predictions[test]).all():
-                    raise NotFittedError("its predictions are not finite")
+            part = rows.take(train)
+            if part.classes is not None and len(np.unique(part.counted)) == 1:
+                predictions[test] = part.frequencies  # which no model could be learned from
+                yield
+                continue
+            based = self.bases.of(candidate.base, s)
+            model = self._model(candidate, based, train, s)
+            if getattr(candidate.estimator, "covariance", None) == "auto":
+                # Finding the structure takes most of the time: it is that of the first split.
+                fixed = clone(candidate.estimator).set_params(covariance=model.structure_)
+                candidate = replace(candidate, estimator=fixed)
+            predictions[test], sds[test] = predict_rows(model, based.take(test))
+            if part.classes is not None and len(model.classes_) < len(part.classes):
+                predictions[test] = probabilities_of(predictions[test], part.smallest)
+            if not np.isfinite(predictions[test]).all():
+                raise NotFittedError("its predictions are not finite")
             yield
 
     def _learned(self, candidate: Candidate, predictions: Array, sds: Array) -> Iterator[None]:
@@ -314,7 +320,29 @@ class CandidateSearch:
         whole = linear | (pooled & cross if cross else pooled)
         lacking = [c for c in self.outcomes if c.learner not in whole]
         self.failed |= {c.label: "other models of their kind are missing" for c in lacking}
-        return {c: one for c, one in self.outcomes.items() if c.learner in whole}
+        return {c: self._as_stored(c) for c in self.outcomes if c.learner in whole}
+
+    def _as_stored(self, candidate: Candidate) -> FoldPredictions:
+        """Predict new tasks as stored models do: other learners by those without the task."""
+        outcome, new = self.outcomes[candidate], self._of_new_tasks
+        if candidate.estimator is not None or candidate.end == "pooled" or not new.any():
+            return outcome
+        (pooled,) = (
+            one
+            for c, one in self.outcomes.items()
+            if c.learner == candidate.learner and c.end == "pooled"
+        )
+        at = new[:, None] if outcome.predictions.ndim > 1 else new
+        predictions = np.where(at, pooled.predictions, outcome.predictions)
+        return outcome._replace(predictions=predictions)
+
+    @cached_property
+    def _of_new_tasks(self) -> NDArray[np.bool_]:
+        """Whether the task of a row has no rows in the training part of its split."""
+        new = np.zeros(len(self.rows.y), dtype=bool)
+        for train, test in self.parts:
+            new[test] = ~np.isin(self.rows.codes[test], self.rows.codes[train])
+        return new
 
     @property
     def _weights(self) -> Array:

@@ -63,7 +63,7 @@ class Grower(Learner):
         return Trees(
             text=np.frombuffer("\0".join(texts).encode(), dtype=np.uint8),
             sds=sds,
-            smallest=self.smallest,
+            smallest=self.rows.smallest,
             by_class=by_class,
             pooled=self.final(sds, with_task=False) if with_task else None,
             groups=self.rows.levels.group_codes if with_task and self.rows.levels else None,
