@@ -105,13 +105,15 @@ def test_another_method_may_be_better():
 def test_who_gains_and_who_loses_most():
     comparison = comparison_of([-9.0] * 4, [-3.0, -5.0, -4.0, NAN], [-2.0, -1.0, -6.0, -1.0])
     assert extreme(comparison, 1, "school", LOSS) == Remark(
-        "School 1 gains most", "log loss 5.000 alone, 1.000 cross-learned (5 rows)."
+        "School 1 gains most over a model of its own",
+        "log loss 5.000 alone, 1.000 cross-learned (5 rows).",
     )
     assert extreme(comparison, -1, "school", LOSS) == Remark(
-        "School 2 loses most", "log loss 4.000 alone, 6.000 cross-learned (5 rows)."
+        "School 2 loses most against a model of its own",
+        "log loss 4.000 alone, 6.000 cross-learned (5 rows).",
     )
     few = dataclasses.replace(comparison, rows=np.array([9, 2, 1, 9]))  # luck is not worth telling
-    assert extreme(few, 1, "school", LOSS).lead == "School 0 gains most"
+    assert extreme(few, 1, "school", LOSS).lead == "School 0 gains most over a model of its own"
     assert extreme(few, -1, "school", LOSS) is None
     better = comparison_of([-9.0, -0.5, -9.0], [-3.0, -5.0, -4.0], [-2.0, -1.0, -4.0])
     assert extreme(better, 1, "school", LOSS).text == (

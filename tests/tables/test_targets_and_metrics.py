@@ -211,6 +211,7 @@ def test_weights_count_rows():
     given = {"task": "shop", "target": "sales", "features": ["price"], "base": "linear", "folds": 2}
     given |= {"family": "gaussian"}
     twice = fit_table(frame.assign(w=1.0 + (frame["shop"] == "s0")), **given, weights="w")
+    assert twice.findings.differences.noise is None  # which would be that of a weight of 1
     plain = fit_table(frame, **given)
     assert twice.estimator.noise_sd_ != pytest.approx(plain.estimator.noise_sd_, rel=1e-6)
     with pytest.raises(ValueError, match="weights in 'w' must be at least 0 in every row"):

@@ -417,6 +417,7 @@ def extreme(
     text = f"{score.words} {_written(alone[k], score)} alone, {_written(cross[k], score)} {shared}"
     if "pooled" in scores and scores["pooled"][k] > cross[k]:  # to be had without cross-learning
         text += f", {_written(scores['pooled'][k], score)} pooled"
-    rows, verb = int(comparison.rows[k]), "gains" if sign > 0 else "loses"
+    rows = int(comparison.rows[k])
+    verb = "gains most over" if sign > 0 else "loses most against"
     text += f" ({rows:,} {row if rows == 1 else f'{row}s'})."
-    return Remark(f"{named(kind, comparison.labels[k])} {verb} most", text)
+    return Remark(f"{named(kind, comparison.labels[k])} {verb} a model of its own", text)
