@@ -130,6 +130,15 @@ class Cells:
         rest.scatters.swapaxes(-1, -2)[none] = 0.0
         return rest
 
+    def squared_errors(self, coef: Array, intercept: Array) -> Array:
+        """Mean squared error of a linear model of y in each cell of a row; NaN without weight."""
+        v = np.column_stack([-coef, np.ones(len(coef))])
+        squares = np.einsum("nj,nj->n", (self.scatters @ v[:, :, None])[:, :, 0], v)
+        gap = np.einsum("nj,nj->n", v, self.means) - intercept
+        total = np.maximum(squares, 0.0) + self.weights * gap**2
+        nothing = np.full(len(v), np.nan)
+        return np.asarray(np.divide(total, self.weights, out=nothing, where=self.weights > 0))
+
 
 def _ratio(part: Array, whole: Array) -> Array:
     return np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0)

@@ -16,7 +16,6 @@ from sklearn.base import clone
 from crosslearning.convex.deadline import OutOfTimeError, deadline
 from crosslearning.convex.families import REGISTRY
 from crosslearning.convex.predict import blended
-from crosslearning.convex.sums.cells import Cells
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.blending import blend_weights
 from crosslearning.evaluation.metrics import Metric, Predictions, plain_of
@@ -462,14 +461,14 @@ def compare_by_sums(
         # A difference would leave rounding errors in columns of zeros.
         train, test = reduce(add, [some.fold(k) for k in learned]), some.cells[:, tested]
         weights[s], nothing = test.weights, np.zeros((len(tasks), sums.n_features))
-        guesses[s] = _scores(nothing, np.full(len(tasks), train.pooled_means()[-1]), test)
+        guesses[s] = -test.squared_errors(nothing, np.full(len(tasks), train.pooled_means()[-1]))
         part = sample.take(np.flatnonzero(folds == tested))
         for m, candidate in enumerate(candidates):
             say(f"Trying {candidate.label}, part {s + 1} of {len(parts)}")
             started = time.perf_counter()
             groups, model = levels if candidate.nested else None, clone(candidate.estimator)
             bounded(model.fit_statistics(train, tasks=groups, learn_from=_LEARNED), ends)
-            values[m, s] = _scores(model.coef_, model.intercept_, test)
+            values[m, s] = -test.squared_errors(model.coef_, model.intercept_)
             if len(part.y):
                 state = {"fitted": vars(model), "parameters": model.get_params()}
                 outcome = forecast(state, part.X, part.codes)
@@ -488,13 +487,3 @@ def _of_tasks(kept: Rows, tasks: NDArray[np.intp], n_tasks: int) -> tuple[Rows, 
     position[tasks] = np.arange(len(tasks))
     some = kept.take(position[kept.codes] >= 0)
     return Rows(some.X, some.y, position[some.codes], len(tasks)), np.asarray(some.folds)
-
-
-def _scores(coef: Array, intercept: Array, cells: Cells) -> Array:
-    """Minus the mean squared error of each task; NaN where it has no rows."""
-    v = np.column_stack([-coef, np.ones(len(coef))])
-    squares = np.einsum("nj,nj->n", (cells.scatters @ v[:, :, None])[:, :, 0], v)
-    gap = np.einsum("nj,nj->n", v, cells.means) - intercept
-    total = np.maximum(squares, 0.0) + cells.weights * gap**2
-    scores = np.full(len(v), np.nan)
-    return np.asarray(np.divide(-total, cells.weights, out=scores, where=cells.weights > 0))
