@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from crosslearning.convex.sums.statistics import Statistics
+from crosslearning.coupling._members import level_of_caller
 from crosslearning.evaluation.numbers import count
 from crosslearning.frames.columns import require_columns
 from crosslearning.frames.reading import Files
@@ -69,18 +70,18 @@ def fit(engine: Engine, settings: FitSettings, held_out: HeldOut | None, progres
         model = compared.model()
         score, notes = _scored(model, compared, held_out) if held_out is not None else (None, [])
         _ = compared.sharing  # which may warn, too
-    outcome = Fit(
+    categories = {" ".join(str(w.message).split()): w.category for w in caught}
+    for message, category in categories.items():
+        warnings.warn(message, category, stacklevel=level_of_caller())
+    return Fit(
         compared=compared,
         model=model,
         held_out=score,
         notes=[*schema.notes, *compared.notes, *notes],
-        messages=tuple(dict.fromkeys(" ".join(str(w.message).split()) for w in caught)),
+        messages=tuple(categories),
         python=settings.python(engine.function, table.source, held_out, trials.described.label),
         started=started,
     )
-    for message in outcome.messages:
-        warnings.warn(message, stacklevel=2)
-    return outcome
 
 
 @dataclass(frozen=True, eq=False)
