@@ -14,7 +14,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 
-from crosslearning.frames.columns import as_dates, as_numbers, as_text, has_days_first, mark_of
+from crosslearning.frames.columns import (
+    as_dates,
+    as_numbers,
+    as_text,
+    class_codes,
+    has_days_first,
+    mark_of,
+)
 from crosslearning.tasks import TaskIndex
 
 _RARE = 10  # rows; levels with fewer are grouped,
@@ -79,6 +86,16 @@ class TableEncoder:
             day_first=day_first,
             marks=marks,
         )
+
+    def with_target(
+        self, frame: pd.DataFrame, name: str, classes: NDArray[Any] | None
+    ) -> tuple[pd.DataFrame, NDArray[Any]]:
+        """Rows with a target in a column of this name, and the numbers or classes that it holds."""
+        rows, mark = frame[frame[name].notna()], self.marks.get(name)
+        if classes is not None:
+            return rows, classes[class_codes(rows[name], classes, mark)]
+        numbers = as_numbers(rows[name], mark)
+        return rows[~np.isnan(numbers)], numbers[~np.isnan(numbers)]
 
     def weights(self, frame: pd.DataFrame, name: str | None) -> NDArray[np.float64]:
         """Weights in a column of this name, or 1 for each row where there is none."""

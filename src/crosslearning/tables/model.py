@@ -19,14 +19,7 @@ from crosslearning.convex.sums.columns import Curves
 from crosslearning.evaluation.metrics import Predictions, metric_of
 from crosslearning.files import replacing, write_json
 from crosslearning.frames import reading
-from crosslearning.frames.columns import (
-    as_numbers,
-    as_text,
-    check_names,
-    class_codes,
-    require_columns,
-    time_values,
-)
+from crosslearning.frames.columns import as_text, check_names, require_columns, time_values
 from crosslearning.frames.encoder import BETWEEN, TableEncoder, TaskLevels, recognised, tidy
 from crosslearning.tables import forecast
 from crosslearning.tables.findings import Findings, Horizon
@@ -248,7 +241,7 @@ class TableModel:
     def score(self, frame: pd.DataFrame) -> Score | None:
         """Score predictions of a table with targets by the metric of the fit; else None."""
         scorer = Scorer(self)
-        scorer.add(frame)
+        scorer.add(frame.reset_index(drop=True))
         return scorer.score
 
     def save(self, folder: str | os.PathLike[str]) -> None:
@@ -446,13 +439,7 @@ class Scorer:
         model = self.model
         if model.target not in frame or frame[model.target].isna().all():
             return
-        rows = frame[frame[model.target].notna()].reset_index(drop=True)
-        mark = model.encoder.marks.get(model.target)
-        if model.classes is None:
-            y = as_numbers(rows[model.target], mark)
-            rows, y = rows[~np.isnan(y)], y[~np.isnan(y)]
-        else:
-            y = model.classes[class_codes(rows[model.target], model.classes, mark)]
+        rows, y = model.encoder.with_target(frame, model.target, model.classes)
         X, codes = model.encode(rows)
         predicted = Predictions.of(forecast.predictions(model.state, X, codes), model.classes)
         new = ~forecast.is_in_fit(model.state, codes)

@@ -17,6 +17,7 @@ from sklearn.base import clone
 
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.coupling._members import level_of_caller
+from crosslearning.evaluation.metrics import Metric
 from crosslearning.evaluation.numbers import count
 from crosslearning.frames.columns import require_columns
 from crosslearning.frames.reading import Files
@@ -321,14 +322,27 @@ def fit_to_rows(bases: Bases, trials: Trials, labels: NDArray[Any], candidate: C
 
 def _check_held_out(held_out: HeldOut, schema: Schema) -> None:
     """Refuse a held-out table before anything is fitted."""
-    other, settings = _opened(held_out), schema.settings
+    settings, encoder = schema.settings, schema.encoder
+    other = _opened(held_out, [*encoder.levels, *encoder.marks])
     if isinstance(other, Files) and not schema.metric.adds_up:
         raise ValueError(
             "A held-out table that is read in chunks has no area under a curve. Use another metric."
         )
     require_columns(other.columns, [settings.target], "the target", "The held-out table")
-    columns = [*settings.task, *schema.encoder.columns]
+    columns = [*settings.task, *encoder.columns]
     require_columns(other.columns, columns, "the model", "The held-out table")
+
+    def checked(_: int, frame: pd.DataFrame) -> int:
+        rows = encoder.with_target(frame, settings.target, schema.classes)[0]
+        return len(encoder.weights(rows, settings.weights))
+
+    named = [name for name in (settings.target, settings.weights) if name in other.columns]
+    try:
+        rows = sum(other.each(named, checked))
+    except ValueError as error:
+        raise ValueError(f"Held-out table: {error}") from error
+    if not rows:
+        raise _unscored(schema.metric, rows)
 
 
 def _opened(held_out: HeldOut, text: Sequence[str] = ()) -> Table:
@@ -350,9 +364,12 @@ def _scored(model: TableModel, compared: Compared, held_out: HeldOut) -> tuple[S
     for _ in table.each(list(dict.fromkeys(columns)), lambda _, frame: scorer.add(frame)):
         pass
     if scorer.score is None or not scorer.totals[1].any():
-        raise ValueError(
-            f"No task of the held-out table can be scored by {scorer.metric.words}: it has "
-            f"{count(scorer.rows, 'row')} with a target. Hold out another table, or choose another "
-            "metric."
-        )
+        raise _unscored(scorer.metric, scorer.rows)
     return scorer.score, notes
+
+
+def _unscored(metric: Metric, rows: int) -> ValueError:
+    return ValueError(
+        f"No task of the held-out table can be scored by {metric.words}: it has "
+        f"{count(rows, 'row')} with a target. Hold out another table, or choose another metric."
+    )
