@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crosslearning.tables import TableModel, fit_table
+from crosslearning.tables import TableModel, fit_files, fit_table
 from tests.support.tables import shops
 
 GIVEN = {"task": "shop", "target": "sales", "base": "linear", "folds": 2}
@@ -74,6 +74,8 @@ def test_labels_of_any_kind_can_be_told_and_saved(tmp_path):
             "got both for 'kind'",
         ),
         ({"group": "sales"}, "Option group must not name the task or the target"),
+        ({"weights": "sales"}, "Option weights must not name the task or the target; got 'sales'"),
+        ({"weights": "shop"}, "Option weights must not name the task or the target; got 'shop'"),
         ({"folds": "3"}, "Option folds must be a whole number; got '3'"),
         ({"folds": 2.5}, "Option folds must be a whole number; got 2.5"),
         ({"epsilon": None}, "Option epsilon must be a number; got None"),
@@ -105,6 +107,17 @@ def test_settings_that_are_refused(change, message):
 def test_tables_that_are_refused(frame, message):
     with pytest.raises(ValueError, match=message):
         fit_table(frame, task="shop", target="sales", base="linear")
+
+
+@pytest.mark.parametrize("gap", [None, np.nan])
+def test_groups_without_a_label_are_refused(gap, tmp_path):
+    frame = shops().assign(team=["a", gap, "b", "c", gap] * 24)
+    frame.loc[1, "sales"] = np.nan  # which is left out anyway
+    message = r"group column 'team' must have a label .* in 47 rows: 5, 7, 10.* these rows\.$"
+    frame.to_csv(tmp_path / "shops.csv", index=False)
+    for fit, table in ((fit_table, frame), (fit_files, tmp_path / "shops.csv")):
+        with pytest.raises(ValueError, match=message):
+            fit(table, **QUICK, group="team")
 
 
 def test_a_slip_in_a_target_of_numbers_is_named():

@@ -121,7 +121,7 @@ class FitSettings:
             yield f"Option task must name at least one column, each once; got {list(tasks)}."
         if target in tasks:
             yield f"Task and target must be two columns; got {target!r} for both."
-        for name in ("time", "group", "features"):
+        for name in ("time", "group", "weights", "features"):
             value = getattr(self, name)
             columns = value if isinstance(value, tuple) else (value,)
             if taken := [column for column in columns if column in (*tasks, target)]:
