@@ -87,15 +87,17 @@ class TableEncoder:
             marks=marks,
         )
 
-    def with_target(
-        self, frame: pd.DataFrame, name: str, classes: NDArray[Any] | None
-    ) -> tuple[pd.DataFrame, NDArray[Any]]:
-        """Rows with a target in a column of this name, and the numbers or classes that it holds."""
-        rows, mark = frame[frame[name].notna()], self.marks.get(name)
-        if classes is not None:
-            return rows, classes[class_codes(rows[name], classes, mark)]
-        numbers = as_numbers(rows[name], mark)
-        return rows[~np.isnan(numbers)], numbers[~np.isnan(numbers)]
+    def labelled(
+        self, frame: pd.DataFrame, target: str, classes: NDArray[Any] | None, weights: str | None
+    ) -> tuple[pd.DataFrame, NDArray[Any], NDArray[np.float64]]:
+        """Rows with a target, the numbers or classes that it is, and their weights."""
+        rows, mark = frame[frame[target].notna()], self.marks.get(target)
+        if classes is None:
+            y = as_numbers(rows[target], mark)
+            rows, y = rows[~np.isnan(y)], y[~np.isnan(y)]
+        else:
+            y = classes[class_codes(rows[target], classes, mark)]
+        return rows, y, self.weights(rows, weights)
 
     def weights(self, frame: pd.DataFrame, name: str | None) -> NDArray[np.float64]:
         """Weights in a column of this name, or 1 for each row where there is none."""

@@ -329,9 +329,7 @@ class Predicted:
         """Predict some rows, and count them."""
         predictions = model.predict(frame, coverage=coverage)
         if twice := [name for name in predictions.columns if name in frame.columns]:
-            raise ValueError(
-                f"The table already has a column {twice[0]!r}, as predictions do. Rename it."
-            )
+            raise ValueError(f"The table has a column {twice[0]!r}, as predictions do. Rename it.")
         self.rows += len(frame)
         if model.levels is not None:
             self.fallback = "their group or the centre"
@@ -439,14 +437,14 @@ class Scorer:
         model = self.model
         if model.target not in frame or frame[model.target].isna().all():
             return
-        rows, y = model.encoder.with_target(frame, model.target, model.classes)
+        about = model.target, model.classes, self.weighted
+        rows, y, row_weights = model.encoder.labelled(frame, *about)
         X, codes = model.encode(rows)
         predicted = Predictions.of(forecast.predictions(model.state, X, codes), model.classes)
         new = ~forecast.is_in_fit(model.state, codes)
         names = model.written_labels(rows[new]).astype(object).map(str)  # or "None"
         codes[new] = [self.new.setdefault(n, self.n_tasks + len(self.new)) for n in names]
         n_tasks = self.n_tasks + len(self.new)
-        row_weights = model.encoder.weights(rows, self.weighted)
         scores, weights = self.metric.of_tasks(y, predicted, row_weights, codes, n_tasks)
         before = np.pad(self.totals, ((0, 0), (0, n_tasks - self.totals.shape[1])))
         self.totals = before + np.where(np.isfinite(scores), [scores * weights, weights], 0.0)

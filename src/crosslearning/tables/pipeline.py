@@ -63,7 +63,7 @@ def fit(engine: Engine, settings: FitSettings, held_out: HeldOut | None, progres
         _check_held_out(held_out, schema)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about models that may not be chosen
-        compared = _Comparison(engine, schema, progress).until(started + settings.time_budget)
+        compared = _Comparison(engine, schema, progress).compared()
     trials = compared.trials
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -93,25 +93,24 @@ class _Comparison:
     schema: Schema
     progress: Progress
 
-    def until(self, moment: float) -> Compared:
+    def compared(self) -> Compared:
         """Compare all models that there is time for."""
         collected = self.engine.collect(self.schema)
         if not len(collected.ends):
             weights = self.schema.settings.weights
             raise ValueError(f"The weights in {weights!r} must not all be 0.")
-        if self.schema.summed_by_fold:
-            return self._by_sums(collected)
-        return self._by_rows(collected, moment if self.schema.complete else np.inf)
+        by = self._by_sums if self.schema.summed_by_fold else self._by_rows
+        return by(collected, clock.monotonic() + self.schema.settings.time_budget)
 
-    def _by_sums(self, collected: Collected) -> Compared:
+    def _by_sums(self, collected: Collected, moment: float) -> Compared:
         schema, kept, ends, sums = self.schema, *collected
-        models = self._linear()
+        models, parts, say = self._linear(), schema.parts, lambda text: self.progress(text, 0.5)
         trials, predictions, tasks = compare_by_sums(
-            models, sums, kept, ends, schema.parts, COMPARED, lambda text: self.progress(text, 0.5)
+            models, sums, kept, ends, parts, COMPARED, say, moment
         )
         labels, chosen = schema.labels[tasks].tolist(), predictions[trials.chosen.name]
         checks = check_intervals(chosen, labels, schema.settings.seed)
-        return self._fitted_to_sums(collected, trials, tasks, checks)
+        return self._fitted_to_sums(collected, trials, tasks, checks, trials.notes)
 
     def _by_rows(self, collected: Collected, moment: float) -> Compared:
         """Compare models on rows in memory: linear ones unless these are all rows."""
@@ -146,7 +145,7 @@ class _Comparison:
         trials: Trials,
         tasks: NDArray[np.intp],
         checks: Checks,
-        notes: Sequence[str] = (),
+        notes: Sequence[str],
     ) -> Compared:
         """Models compared on the rows of some tasks, to be fitted to sums of all rows."""
         schema, total = self.schema, collected.sums.total()
@@ -325,20 +324,14 @@ def _check_held_out(held_out: HeldOut, schema: Schema) -> None:
     settings, encoder = schema.settings, schema.encoder
     other = _opened(held_out, [*encoder.levels, *encoder.marks])
     if isinstance(other, Files) and not schema.metric.adds_up:
-        raise ValueError(
-            "A held-out table that is read in chunks has no area under a curve. Use another metric."
-        )
+        raise ValueError("A held-out table in chunks has no area under a curve. Use other metrics.")
     require_columns(other.columns, [settings.target], "the target", "The held-out table")
     columns = [*settings.task, *encoder.columns]
     require_columns(other.columns, columns, "the model", "The held-out table")
-
-    def checked(_: int, frame: pd.DataFrame) -> int:
-        rows = encoder.with_target(frame, settings.target, schema.classes)[0]
-        return len(encoder.weights(rows, settings.weights))
-
+    about = settings.target, schema.classes, settings.weights
     named = [name for name in (settings.target, settings.weights) if name in other.columns]
     try:
-        rows = sum(other.each(named, checked))
+        rows = sum(other.each(named, lambda _, frame: len(encoder.labelled(frame, *about)[0])))
     except ValueError as error:
         raise ValueError(f"Held-out table: {error}") from error
     if not rows:

@@ -96,7 +96,8 @@ class FitSettings:
         choices=BASES,
     )
     time_budget: float = option(
-        "Seconds after which no further model is tried; fits in progress are given up.",
+        "Seconds, once all rows have been read, after which no further model is tried; fits in "
+        "progress are given up.",
         60.0,
         check=(lambda value: value > 0, "a positive number of seconds"),
     )
