@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from crosslearning.tables import TableModel, fit_files, fit_table
+from crosslearning.tables.learners.search import CrossValidation
 from tests.support.tables import shops
 
 GIVEN = {"task": "shop", "target": "sales", "base": "linear", "folds": 2}
@@ -140,6 +141,13 @@ def test_tasks_that_are_refused(labels, message):
     frame = pd.DataFrame({"shop": labels, "price": np.arange(20.0), "sales": np.arange(20) % 7})
     with pytest.raises(ValueError, match=message):
         fit_table(frame, task="shop", target="sales")
+
+
+def test_rows_that_no_model_can_be_fitted_to(monkeypatch):
+    monkeypatch.setattr(CrossValidation, "within", lambda *_: "its equations cannot be solved")
+    message = r"these rows: its equations cannot be solved\. Leave out columns, or choose another"
+    with pytest.raises(ValueError, match=message):
+        fit_table(shops(), **QUICK)
 
 
 def test_one_feature_needs_no_list():

@@ -391,7 +391,6 @@ def load(folder: str | os.PathLike[str]) -> CrossRegressor | CrossClassifier:
         Its predictions are those of the estimator that was saved.
     """
     model = TableModel.load(folder)
-    # A model predicts without its results.
     with suppress(OSError, LookupError, TypeError, AttributeError, ValueError):
         stored = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
         if stored["version"] == VERSION:

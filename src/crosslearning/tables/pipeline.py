@@ -99,8 +99,8 @@ class _Comparison:
         if not len(collected.ends):
             weights = self.schema.settings.weights
             raise ValueError(f"The weights in {weights!r} must not all be 0.")
-        by = self._by_sums if self.schema.summed_by_fold else self._by_rows
-        return by(collected, clock.monotonic() + self.schema.settings.time_budget)
+        compare = self._by_sums if self.schema.summed_by_fold else self._by_rows
+        return compare(collected, clock.monotonic() + self.schema.settings.time_budget)
 
     def _by_sums(self, collected: Collected, moment: float) -> Compared:
         schema, kept, ends, sums = self.schema, *collected

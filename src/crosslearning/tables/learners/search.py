@@ -238,7 +238,8 @@ class CandidateSearch:
         self.progress(f"Trying {candidate.label}", 0.0)
         outcome = self.validation.within(candidate, np.inf)
         if not isinstance(outcome, FoldPredictions):
-            raise ValueError(f"No model can be fitted to these rows: {outcome}.")
+            advice = "Leave out columns, or choose another family."
+            raise ValueError(f"No model can be fitted to these rows: {outcome}. {advice}")
         self.outcomes[candidate] = outcome
 
     def more(self, candidates: Sequence[Candidate], share: tuple[float, float]) -> None:
