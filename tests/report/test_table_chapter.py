@@ -51,6 +51,20 @@ def test_without_a_comparison_no_tasks_are_counted(tmp_path, table_page):
         assert "Tasks helped by sharing" not in page_of(tmp_path, content)
 
 
+def test_sharing_has_no_credit_for_separate_models(tmp_path, table_page):
+    gain = "tasks above 0 do better with the blend of 2 models"
+    assert gain in table_page
+    content = table_results()
+    content["verdict"]["effect"] = "hurts"
+    for model in content["models"]:
+        model["kind"] = "separate" if model["chosen"] else model["kind"]
+    page = page_of(tmp_path, content)
+    assert "Tasks helped by separate models 37 of 45 do better with the blend" in page
+    assert gain in page
+    assert "helped by sharing" not in page
+    assert "sharing helps" not in page
+
+
 def test_every_model_is_shown_with_its_uncertainty(table_page):
     models = {model["label"]: model for model in table_results()["models"]}
     (chart,) = table_page.charts_of("of every model tried")

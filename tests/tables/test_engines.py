@@ -1,5 +1,6 @@
 """One table in memory and in chunks: the same columns, models, predictions and notes."""
 
+import warnings
 from dataclasses import replace
 
 import dask
@@ -7,10 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from crosslearning import CrossRegressor
+from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.frames import reading as table_files
 from crosslearning.frames import survey
 from crosslearning.linear._estimator import state_of
-from crosslearning.tables import engines, fit_files, fit_table
+from crosslearning.tables import engines, fit_files, fit_table, pipeline
 from crosslearning.tables.engines import Engine, FrameTable
 from crosslearning.tables.learners.candidates import candidates
 from crosslearning.tables.rows import fitted
@@ -211,3 +214,23 @@ def test_lines_of_python_name_the_function_of_the_engine():
     assert "from crosslearning.tables import fit_table" in cluster.results["python"]
     endless = fit_table(frame, **options, time_budget=np.inf)
     assert 'time_budget=float("inf")' in endless.results["python"]
+
+
+def test_warnings_keep_their_class_and_name_the_line_of_the_caller(tmp_path, monkeypatch):
+    def after_a_warning(*given):
+        warnings.warn("the solver\nstopped", ConvergenceWarning, stacklevel=1)
+        return fit_to_rows(*given)
+
+    fit_to_rows, frame = pipeline.fit_to_rows, shops("number")[["shop", "size", "sales"]]
+    monkeypatch.setattr(pipeline, "fit_to_rows", after_a_warning)
+    first = {"base": "linear", "folds": 2, "time_budget": 1e-9}
+    fits = (
+        lambda: fit_table(frame, **GIVEN, **first),
+        lambda: fit_files(written(frame, tmp_path / "files"), **GIVEN, **first),
+        lambda: CrossRegressor(**first).fit(frame[["size"]], frame["sales"], tasks=frame["shop"]),
+    )
+    for fit in fits:
+        with pytest.warns(ConvergenceWarning, match="the solver stopped") as caught:
+            model = fit()
+        assert {warning.filename for warning in caught} == {__file__}
+        assert getattr(model, "model_", model).results["warnings"] == ["the solver stopped"]

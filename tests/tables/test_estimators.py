@@ -1,5 +1,6 @@
 """CrossRegressor and CrossClassifier: the contract with scikit-learn, findings, files."""
 
+import json
 import pickle
 
 import numpy as np
@@ -296,6 +297,30 @@ def test_a_table_that_was_fitted_otherwise_can_be_loaded(fitted, tmp_path):
     assert np.array_equal(crosslearning.load(tmp_path).predict(used), model.predict(used))
     with pytest.raises(ValueError, match="holds no fit of a table"):
         crosslearning.load(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda results: results | {"version": 5},
+        lambda results: {name: value for name, value in results.items() if name != "verdict"},
+        lambda results: results | {"models": None},
+        lambda results: results | {"new": 1},
+        lambda results: [results],
+        lambda results: json.dumps(results)[:-1],
+    ],
+)
+def test_a_model_predicts_without_results_of_this_version(fitted, tmp_path, change):
+    X, _, shop = rows_for(CrossRegressor)
+    model, path = fitted[CrossRegressor], tmp_path / "results.json"
+    model.save(tmp_path)
+    changed = change(json.loads(path.read_text(encoding="utf-8")))
+    path.write_text(changed if isinstance(changed, str) else json.dumps(changed), encoding="utf-8")
+    again = crosslearning.load(tmp_path)
+    assert np.array_equal(again.predict(X, shop), model.predict(X, shop))
+    for name in ("sentence_", "candidates_", "comparison_"):
+        with pytest.raises(AttributeError, match="without results, or by another version"):
+            getattr(again, name)
 
 
 def test_report(fitted, tmp_path):

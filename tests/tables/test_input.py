@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crosslearning.tables import TableModel, fit_table
+from crosslearning.tables import TableModel, fit_files, fit_table
+from crosslearning.tables.learners.search import CrossValidation
 from tests.support.tables import shops
 
 GIVEN = {"task": "shop", "target": "sales", "base": "linear", "folds": 2}
@@ -74,6 +75,8 @@ def test_labels_of_any_kind_can_be_told_and_saved(tmp_path):
             "got both for 'kind'",
         ),
         ({"group": "sales"}, "Option group must not name the task or the target"),
+        ({"weights": "sales"}, "Option weights must not name the task or the target; got 'sales'"),
+        ({"weights": "shop"}, "Option weights must not name the task or the target; got 'shop'"),
         ({"folds": "3"}, "Option folds must be a whole number; got '3'"),
         ({"folds": 2.5}, "Option folds must be a whole number; got 2.5"),
         ({"epsilon": None}, "Option epsilon must be a number; got None"),
@@ -107,6 +110,17 @@ def test_tables_that_are_refused(frame, message):
         fit_table(frame, task="shop", target="sales", base="linear")
 
 
+@pytest.mark.parametrize("gap", [None, np.nan])
+def test_groups_without_a_label_are_refused(gap, tmp_path):
+    frame = shops().assign(team=["a", gap, "b", "c", gap] * 24)
+    frame.loc[1, "sales"] = np.nan  # which is left out anyway
+    message = r"group column 'team' must have a label .* in 47 rows: 5, 7, 10.* these rows\.$"
+    frame.to_csv(tmp_path / "shops.csv", index=False)
+    for fit, table in ((fit_table, frame), (fit_files, tmp_path / "shops.csv")):
+        with pytest.raises(ValueError, match=message):
+            fit(table, **QUICK, group="team")
+
+
 def test_a_slip_in_a_target_of_numbers_is_named():
     frame = shops()
     frame["sales"] = frame["sales"].astype(object)
@@ -127,6 +141,13 @@ def test_tasks_that_are_refused(labels, message):
     frame = pd.DataFrame({"shop": labels, "price": np.arange(20.0), "sales": np.arange(20) % 7})
     with pytest.raises(ValueError, match=message):
         fit_table(frame, task="shop", target="sales")
+
+
+def test_rows_that_no_model_can_be_fitted_to(monkeypatch):
+    monkeypatch.setattr(CrossValidation, "within", lambda *_: "its equations cannot be solved")
+    message = r"these rows: its equations cannot be solved\. Leave out columns, or choose another"
+    with pytest.raises(ValueError, match=message):
+        fit_table(shops(), **QUICK)
 
 
 def test_one_feature_needs_no_list():

@@ -97,7 +97,7 @@ def test_predictions_are_put_beside_the_table_as_it_is_written(regression, tmp_p
             source.close()
     assert predict_table(regression, path).table["id"].tolist() == ["007", "008"]
     path.write_text("shop,price,kind,prediction\ns0,1,tea,2\n")
-    with pytest.raises(ValueError, match="already has a column 'prediction'"):
+    with pytest.raises(ValueError, match="has a column 'prediction', as predictions do"):
         predict_table(regression, path)
 
 

@@ -64,6 +64,20 @@ def test_csv_is_understood_as_in_memory(tmp_path, monkeypatch):
     assert model.results["size"]["rows"] == 599
 
 
+@pytest.mark.usefixtures("little_room")
+@pytest.mark.parametrize("target", ["sales", "kind"])  # by sums, and by rows
+def test_no_further_model_is_tried_after_the_time_budget(target, tmp_path):
+    folder = written(shops(), tmp_path / "x")
+    given = {"task": "shop", "target": target, "features": ["size"], "folds": 2}
+    first, every = (fit_files(folder, **given, time_budget=t).results for t in (1e-9, np.inf))
+    names = [[model["name"] for model in found["models"]] for found in (first, every)]
+    assert names[0] == ["pooled"]
+    assert sorted(names[1]) == ["cross", "levels", "pooled", "separate"]
+    notes = [[n for n in found["notes"] if "option time_budget" in n] for found in (first, every)]
+    assert notes[0][0].startswith("no time for common slopes, a level per task (and 2 more), ")
+    assert notes[1] == []
+
+
 def test_scores_of_sums_are_those_of_rows():
     rng = np.random.default_rng(1)
     X, codes = rng.normal(size=(300, 2)), rng.integers(5, size=300)
@@ -291,7 +305,7 @@ def test_predictions_are_written_in_full_or_not_at_all(tmp_path, capsys, monkeyp
     assert [path.name for path in tmp_path.iterdir()].count("predicted.parquet") == 0
     assert not list(tmp_path.glob(".predicted*"))
     taken = written(frame.assign(std=1.0), tmp_path / "taken")
-    with pytest.raises(ValueError, match="already has a column 'std'"):
+    with pytest.raises(ValueError, match="has a column 'std', as predictions do"):
         predict_files(model, taken, out)
     with pytest.raises(OSError, match="Cannot write"):
         predict_files(model, tmp_path / "taken", tmp_path / "none" / "x.csv")

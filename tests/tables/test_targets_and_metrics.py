@@ -206,6 +206,30 @@ def test_a_held_out_table_that_cannot_be_scored_is_named():
         )
 
 
+@pytest.mark.parametrize(
+    ("target", "change", "message"),
+    [
+        ("sales", {"sales": "many"}, "must hold finite numbers; got 'many' in 120 rows"),
+        ("sales", {"sales": np.nan}, r"has 0.rows with a target\. Hold out another table"),
+        ("sales", {"w": -1.0}, "Held-out table: .*The weights in 'w' must be at least 0"),
+        (
+            "sold",
+            {"sold": [None] + ["some"] * 119},
+            "Held-out table: .*little, much; got .* 119 rows: 2, 3",
+        ),
+    ],
+)
+def test_a_held_out_table_is_refused_before_anything_is_fitted(target, change, message, tmp_path):
+    frame = shops().assign(sold=lambda table: np.where(table["sales"] > 0, "much", "little"), w=1.0)
+    other, steps = frame.assign(**change), []
+    other.to_csv(tmp_path / "other.csv", index=False)
+    for held_out in (other, tmp_path / "other.csv"):
+        given = {"held_out": held_out, "progress": lambda step, _: steps.append(step)}
+        with pytest.raises(ValueError, match=message):
+            fit_table(frame, task="shop", target=target, features=["price"], weights="w", **given)
+    assert set(steps) == {"Looking at the columns"}
+
+
 def test_weights_count_rows():
     frame = shops().fillna({"price": 0.0, "kind": "tea"})
     given = {"task": "shop", "target": "sales", "features": ["price"], "base": "linear", "folds": 2}

@@ -14,7 +14,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 
-from crosslearning.frames.columns import as_dates, as_numbers, as_text, has_days_first, mark_of
+from crosslearning.frames.columns import (
+    as_dates,
+    as_numbers,
+    as_text,
+    class_codes,
+    has_days_first,
+    mark_of,
+)
 from crosslearning.tasks import TaskIndex
 
 _RARE = 10  # rows; levels with fewer are grouped,
@@ -79,6 +86,18 @@ class TableEncoder:
             day_first=day_first,
             marks=marks,
         )
+
+    def labelled(
+        self, frame: pd.DataFrame, target: str, classes: NDArray[Any] | None, weights: str | None
+    ) -> tuple[pd.DataFrame, NDArray[Any], NDArray[np.float64]]:
+        """Rows with a target, the numbers or classes that it is, and their weights."""
+        rows, mark = frame[frame[target].notna()], self.marks.get(target)
+        if classes is None:
+            y = as_numbers(rows[target], mark)
+            rows, y = rows[~np.isnan(y)], y[~np.isnan(y)]
+        else:
+            y = classes[class_codes(rows[target], classes, mark)]
+        return rows, y, self.weights(rows, weights)
 
     def weights(self, frame: pd.DataFrame, name: str | None) -> NDArray[np.float64]:
         """Weights in a column of this name, or 1 for each row where there is none."""

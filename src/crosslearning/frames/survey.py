@@ -142,12 +142,16 @@ def usable(frame: pd.DataFrame, roles: Roles) -> tuple[pd.DataFrame, Codes, NDAr
     keep = frame[roles.target].notna().to_numpy()
     if roles.drop_unlabelled:
         keep = keep & (codes >= 0)
-    for name, (numbers, _) in zip(roles.task, columns, strict=True):
+    labelled = [("task", name, one) for name, (one, _) in zip(roles.task, columns, strict=True)]
+    if roles.group is not None:
+        labelled.append(("group", roles.group, _factorized(frame[roles.group])[0]))
+    for role, name, numbers in labelled:
         if (numbers[keep] < 0).any():
+            how = " with option drop_unlabelled" if role == "task" else ""
             raise ValueError(
-                f"The task column {name!r} must have a label in every row; it has none in "
+                f"The {role} column {name!r} must have a label in every row; it has none in "
                 f"{reading.listed_rows(frame.index[keep & (numbers < 0)])}. Fill in the labels, or "
-                "drop these rows with option drop_unlabelled."
+                f"drop these rows{how}."
             )
     if not keep.all():
         frame = frame[keep]

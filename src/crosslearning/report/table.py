@@ -84,7 +84,8 @@ def _helped(findings: Findings) -> Iterator[Number]:
         return
     note = f"do better with {chosen} than with {other}; {verdict.hurt:,} do worse"
     helped = f"{verdict.helped:,} of {verdict.n_tasks:,}"
-    yield Number("Tasks helped by sharing", helped, note)
+    alone = any(model.chosen and model.kind == "separate" for model in findings.models)
+    yield Number(f"Tasks helped by {'separate models' if alone else 'sharing'}", helped, note)
 
 
 def models(findings: Findings) -> Figure:

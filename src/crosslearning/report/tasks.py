@@ -57,8 +57,8 @@ def _gains(findings: Findings, tasks: list[dict[str, Any]]) -> Figure:
     """Draw the gains of tasks against their numbers of rows."""
     kind, n_compared, labels = findings.task, findings.size.compared, findings.verdict.labels
     some = f" ({len(tasks):,} of {n_compared:,})" if len(tasks) < n_compared else ""
-    rival = labels[findings.verdict.against]
-    caption = f"Gain over {rival}, by size of the {kind}{some}; above 0, sharing helps"
+    rival, best = labels[findings.verdict.against], labels["cross"]
+    caption = f"Gain over {rival}, by size of the {kind}{some}; tasks above 0 do better with {best}"
     scores = {method: (label, draw.VALUE) for method, label in labels.items()}
     fields = ("label", "rows", *labels, "gain")
     tasks = [{name: task[name] for name in fields} for task in tasks]

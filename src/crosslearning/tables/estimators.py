@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from numbers import Integral
@@ -25,7 +26,7 @@ from sklearn.utils.validation import (
 
 from crosslearning.archive import from_json, to_json
 from crosslearning.evaluation import Comparison
-from crosslearning.tables.findings import Findings
+from crosslearning.tables.findings import VERSION, Findings
 from crosslearning.tables.fitting import fit_table
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.settings import FitSettings, options_listed
@@ -163,7 +164,7 @@ class CrossTable(BaseEstimator):  # type: ignore[misc]
     @property
     def _findings(self) -> Findings:
         if self._fitted.findings is None:
-            raise AttributeError("This model was saved without its results.")
+            raise AttributeError("This model was saved without results, or by another version.")
         return self._fitted.findings
 
     @property
@@ -389,10 +390,11 @@ def load(folder: str | os.PathLike[str]) -> CrossRegressor | CrossClassifier:
     CrossRegressor or CrossClassifier
         Its predictions are those of the estimator that was saved.
     """
-    model, results = TableModel.load(folder), Path(folder, "results.json")
-    if results.is_file():
-        stored = json.loads(results.read_text(encoding="utf-8"))
-        model = replace(model, findings=from_json(Findings, stored))
+    model = TableModel.load(folder)
+    with suppress(OSError, LookupError, TypeError, AttributeError, ValueError):
+        stored = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
+        if stored["version"] == VERSION:
+            model = replace(model, findings=from_json(Findings, stored))
     names = as_objects(model.encoder.columns)
     fitted = {"n_features_in_": len(names), "feature_names_in_": names}
     if model.classes is not None:

@@ -19,14 +19,7 @@ from crosslearning.convex.sums.columns import Curves
 from crosslearning.evaluation.metrics import Predictions, metric_of
 from crosslearning.files import replacing, write_json
 from crosslearning.frames import reading
-from crosslearning.frames.columns import (
-    as_numbers,
-    as_text,
-    check_names,
-    class_codes,
-    require_columns,
-    time_values,
-)
+from crosslearning.frames.columns import as_text, check_names, require_columns, time_values
 from crosslearning.frames.encoder import BETWEEN, TableEncoder, TaskLevels, recognised, tidy
 from crosslearning.tables import forecast
 from crosslearning.tables.findings import Findings, Horizon
@@ -248,7 +241,7 @@ class TableModel:
     def score(self, frame: pd.DataFrame) -> Score | None:
         """Score predictions of a table with targets by the metric of the fit; else None."""
         scorer = Scorer(self)
-        scorer.add(frame)
+        scorer.add(frame.reset_index(drop=True))
         return scorer.score
 
     def save(self, folder: str | os.PathLike[str]) -> None:
@@ -336,9 +329,7 @@ class Predicted:
         """Predict some rows, and count them."""
         predictions = model.predict(frame, coverage=coverage)
         if twice := [name for name in predictions.columns if name in frame.columns]:
-            raise ValueError(
-                f"The table already has a column {twice[0]!r}, as predictions do. Rename it."
-            )
+            raise ValueError(f"The table has a column {twice[0]!r}, as predictions do. Rename it.")
         self.rows += len(frame)
         if model.levels is not None:
             self.fallback = "their group or the centre"
@@ -446,20 +437,14 @@ class Scorer:
         model = self.model
         if model.target not in frame or frame[model.target].isna().all():
             return
-        rows = frame[frame[model.target].notna()].reset_index(drop=True)
-        mark = model.encoder.marks.get(model.target)
-        if model.classes is None:
-            y = as_numbers(rows[model.target], mark)
-            rows, y = rows[~np.isnan(y)], y[~np.isnan(y)]
-        else:
-            y = model.classes[class_codes(rows[model.target], model.classes, mark)]
+        about = model.target, model.classes, self.weighted
+        rows, y, row_weights = model.encoder.labelled(frame, *about)
         X, codes = model.encode(rows)
         predicted = Predictions.of(forecast.predictions(model.state, X, codes), model.classes)
         new = ~forecast.is_in_fit(model.state, codes)
         names = model.written_labels(rows[new]).astype(object).map(str)  # or "None"
         codes[new] = [self.new.setdefault(n, self.n_tasks + len(self.new)) for n in names]
         n_tasks = self.n_tasks + len(self.new)
-        row_weights = model.encoder.weights(rows, self.weighted)
         scores, weights = self.metric.of_tasks(y, predicted, row_weights, codes, n_tasks)
         before = np.pad(self.totals, ((0, 0), (0, n_tasks - self.totals.shape[1])))
         self.totals = before + np.where(np.isfinite(scores), [scores * weights, weights], 0.0)

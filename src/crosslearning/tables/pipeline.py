@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from crosslearning.convex.sums.statistics import Statistics
+from crosslearning.coupling._members import level_of_caller
+from crosslearning.evaluation.metrics import Metric
 from crosslearning.evaluation.numbers import count
 from crosslearning.frames.columns import require_columns
 from crosslearning.frames.reading import Files
@@ -61,7 +63,7 @@ def fit(engine: Engine, settings: FitSettings, held_out: HeldOut | None, progres
         _check_held_out(held_out, schema)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about models that may not be chosen
-        compared = _Comparison(engine, schema, progress).until(started + settings.time_budget)
+        compared = _Comparison(engine, schema, progress).compared()
     trials = compared.trials
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -69,18 +71,18 @@ def fit(engine: Engine, settings: FitSettings, held_out: HeldOut | None, progres
         model = compared.model()
         score, notes = _scored(model, compared, held_out) if held_out is not None else (None, [])
         _ = compared.sharing  # which may warn, too
-    outcome = Fit(
+    categories = {" ".join(str(w.message).split()): w.category for w in caught}
+    for message, category in categories.items():
+        warnings.warn(message, category, stacklevel=level_of_caller())
+    return Fit(
         compared=compared,
         model=model,
         held_out=score,
         notes=[*schema.notes, *compared.notes, *notes],
-        messages=tuple(dict.fromkeys(" ".join(str(w.message).split()) for w in caught)),
+        messages=tuple(categories),
         python=settings.python(engine.function, table.source, held_out, trials.described.label),
         started=started,
     )
-    for message in outcome.messages:
-        warnings.warn(message, stacklevel=2)
-    return outcome
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,25 +93,24 @@ class _Comparison:
     schema: Schema
     progress: Progress
 
-    def until(self, moment: float) -> Compared:
+    def compared(self) -> Compared:
         """Compare all models that there is time for."""
         collected = self.engine.collect(self.schema)
         if not len(collected.ends):
             weights = self.schema.settings.weights
             raise ValueError(f"The weights in {weights!r} must not all be 0.")
-        if self.schema.summed_by_fold:
-            return self._by_sums(collected)
-        return self._by_rows(collected, moment if self.schema.complete else np.inf)
+        compare = self._by_sums if self.schema.summed_by_fold else self._by_rows
+        return compare(collected, clock.monotonic() + self.schema.settings.time_budget)
 
-    def _by_sums(self, collected: Collected) -> Compared:
+    def _by_sums(self, collected: Collected, moment: float) -> Compared:
         schema, kept, ends, sums = self.schema, *collected
-        models = self._linear()
+        models, parts, say = self._linear(), schema.parts, lambda text: self.progress(text, 0.5)
         trials, predictions, tasks = compare_by_sums(
-            models, sums, kept, ends, schema.parts, COMPARED, lambda text: self.progress(text, 0.5)
+            models, sums, kept, ends, parts, COMPARED, say, moment
         )
         labels, chosen = schema.labels[tasks].tolist(), predictions[trials.chosen.name]
         checks = check_intervals(chosen, labels, schema.settings.seed)
-        return self._fitted_to_sums(collected, trials, tasks, checks)
+        return self._fitted_to_sums(collected, trials, tasks, checks, trials.notes)
 
     def _by_rows(self, collected: Collected, moment: float) -> Compared:
         """Compare models on rows in memory: linear ones unless these are all rows."""
@@ -144,7 +145,7 @@ class _Comparison:
         trials: Trials,
         tasks: NDArray[np.intp],
         checks: Checks,
-        notes: Sequence[str] = (),
+        notes: Sequence[str],
     ) -> Compared:
         """Models compared on the rows of some tasks, to be fitted to sums of all rows."""
         schema, total = self.schema, collected.sums.total()
@@ -322,14 +323,21 @@ def fit_to_rows(bases: Bases, trials: Trials, labels: NDArray[Any], candidate: C
 
 def _check_held_out(held_out: HeldOut, schema: Schema) -> None:
     """Refuse a held-out table before anything is fitted."""
-    other, settings = _opened(held_out), schema.settings
+    settings, encoder = schema.settings, schema.encoder
+    other = _opened(held_out, [*encoder.levels, *encoder.marks])
     if isinstance(other, Files) and not schema.metric.adds_up:
-        raise ValueError(
-            "A held-out table that is read in chunks has no area under a curve. Use another metric."
-        )
+        raise ValueError("A held-out table in chunks has no area under a curve. Use other metrics.")
     require_columns(other.columns, [settings.target], "the target", "The held-out table")
-    columns = [*settings.task, *schema.encoder.columns]
+    columns = [*settings.task, *encoder.columns]
     require_columns(other.columns, columns, "the model", "The held-out table")
+    about = settings.target, schema.classes, settings.weights
+    named = [name for name in (settings.target, settings.weights) if name in other.columns]
+    try:
+        rows = sum(other.each(named, lambda _, frame: len(encoder.labelled(frame, *about)[0])))
+    except ValueError as error:
+        raise ValueError(f"Held-out table: {error}") from error
+    if not rows:
+        raise _unscored(schema.metric, rows)
 
 
 def _opened(held_out: HeldOut, text: Sequence[str] = ()) -> Table:
@@ -351,9 +359,12 @@ def _scored(model: TableModel, compared: Compared, held_out: HeldOut) -> tuple[S
     for _ in table.each(list(dict.fromkeys(columns)), lambda _, frame: scorer.add(frame)):
         pass
     if scorer.score is None or not scorer.totals[1].any():
-        raise ValueError(
-            f"No task of the held-out table can be scored by {scorer.metric.words}: it has "
-            f"{count(scorer.rows, 'row')} with a target. Hold out another table, or choose another "
-            "metric."
-        )
+        raise _unscored(scorer.metric, scorer.rows)
     return scorer.score, notes
+
+
+def _unscored(metric: Metric, rows: int) -> ValueError:
+    return ValueError(
+        f"No task of the held-out table can be scored by {metric.words}: it has "
+        f"{count(rows, 'row')} with a target. Hold out another table, or choose another metric."
+    )

@@ -242,9 +242,7 @@ class Schema:
             of_classes = None if classes is None else y
             splits = divide(codes, settings.folds, settings.seed, of_classes, kept.groups)
         if not splits.parts:  # such as one group only
-            raise ValueError(
-                f"Testing {self.words} leaves nothing to train on. Hold out other rows."
-            )
+            raise ValueError(f"Testing {self.words} leaves nothing to train on. Hold out others.")
         rows = replace(kept, y=y, codes=codes, n_tasks=len(tasks), folds=None, groups=None)
         return replace(rows, grades=self.target.grades), splits, tasks
 

@@ -96,7 +96,8 @@ class FitSettings:
         choices=BASES,
     )
     time_budget: float = option(
-        "Seconds after which no further model is tried; fits in progress are given up.",
+        "Seconds, once all rows have been read, after which no further model is tried; fits in "
+        "progress are given up.",
         60.0,
         check=(lambda value: value > 0, "a positive number of seconds"),
     )
@@ -121,7 +122,7 @@ class FitSettings:
             yield f"Option task must name at least one column, each once; got {list(tasks)}."
         if target in tasks:
             yield f"Task and target must be two columns; got {target!r} for both."
-        for name in ("time", "group", "features"):
+        for name in ("time", "group", "weights", "features"):
             value = getattr(self, name)
             columns = value if isinstance(value, tuple) else (value,)
             if taken := [column for column in columns if column in (*tasks, target)]:

@@ -243,7 +243,8 @@ class CandidateSearch:
         self.progress(f"Trying {candidate.label}", 0.0)
         outcome = self.validation.within(candidate, np.inf)
         if not isinstance(outcome, FoldPredictions):
-            raise ValueError(f"No model can be fitted to these rows: {outcome}.")
+            advice = "Leave out columns, or choose another family."
+            raise ValueError(f"No model can be fitted to these rows: {outcome}. {advice}")
         self.outcomes[candidate] = outcome
 
     def more(self, candidates: Sequence[Candidate], share: tuple[float, float]) -> None:
@@ -442,12 +443,12 @@ def compare_by_sums(
     parts: list[tuple[list[int], int]],
     most_tasks: int,
     say: Callable[[str], object],
+    moment: float = np.inf,
 ) -> tuple[Trials, dict[str, OfRows], NDArray[np.intp]]:
     """Fit candidates on all folds of a part but one, and score them on that by squared errors.
 
-    If tasks are very many, some decide. No model is kept, since models of many tasks are large.
-    Returns trials; rows that were kept, with means and standard deviations, by candidate; and the
-    tasks that decide.
+    The first is tried in any case, others while all parts can end by a moment. Of very many tasks,
+    some decide. Returns trials; kept rows, with means and standard deviations; the tasks that did.
     """
     most = np.clip(_MOST_NUMBERS // sums.cells.scatters[:1].size, _FEWEST_TASKS, most_tasks)
     tasks = np.arange(0, sums.n_tasks, -(-sums.n_tasks // most))
@@ -456,28 +457,29 @@ def compare_by_sums(
     values = np.full((len(candidates), len(parts), len(tasks)), np.nan)
     guesses, weights = np.empty((2, *values.shape[1:]))
     predictions: dict[str, OfRows] = {candidate.name: [] for candidate in candidates}
-    seconds = dict.fromkeys(predictions, 0.0)
+    seconds, tried = dict.fromkeys(predictions, 0.0), candidates
     for s, (learned, tested) in enumerate(parts):
         # A difference would leave rounding errors in columns of zeros.
         train, test = reduce(add, [some.fold(k) for k in learned]), some.cells[:, tested]
         weights[s], nothing = test.weights, np.zeros((len(tasks), sums.n_features))
         guesses[s] = -test.squared_errors(nothing, np.full(len(tasks), train.pooled_means()[-1]))
         part = sample.take(np.flatnonzero(folds == tested))
-        for m, candidate in enumerate(candidates):
-            say(f"Trying {candidate.label}, part {s + 1} of {len(parts)}")
-            started = time.perf_counter()
-            groups, model = levels if candidate.nested else None, clone(candidate.estimator)
-            bounded(model.fit_statistics(train, tasks=groups, learn_from=_LEARNED), ends)
+        for m, c in enumerate(tried):
+            if m and not s and time.monotonic() + sum(seconds.values()) * (len(parts) - 1) > moment:
+                tried = candidates[:m]
+                break
+            say(f"Trying {c.label}, part {s + 1} of {len(parts)}")
+            started, groups = time.perf_counter(), levels if c.nested else None
+            model = clone(c.estimator).fit_statistics(train, tasks=groups, learn_from=_LEARNED)
             values[m, s] = -test.squared_errors(model.coef_, model.intercept_)
+            state = {"fitted": vars(bounded(model, ends)), "parameters": model.get_params()}
             if len(part.y):
-                state = {"fitted": vars(model), "parameters": model.get_params()}
-                outcome = forecast(state, part.X, part.codes)
-                predictions[candidate.name].append((part, *outcome))
-            seconds[candidate.name] += time.perf_counter() - started
-    scores = Scores(list(predictions), values, weights)
-    made = choices(candidates, lambda some: best_choice(some, scores.of([c.name for c in some])))
-    baseline = over_all(guesses, weights)
-    trials = Trials(candidates, scores, scores, made, baseline, seconds=seconds)
+                predictions[c.name].append((part, *forecast(state, part.X, part.codes)))
+            seconds[c.name] += time.perf_counter() - started
+    scores = Scores([c.name for c in tried], values[: len(tried)], weights)
+    made = choices(tried, lambda some: best_choice(some, scores.of([c.name for c in some])))
+    baseline, late = over_all(guesses, weights), [c.label for c in candidates[len(tried) :]]
+    trials = Trials(tried, scores, scores, made, baseline, seconds=seconds, skipped=late)
     return trials, predictions, tasks
 
 
