@@ -152,7 +152,10 @@ def _best_on_others(by_split: Array) -> Indices:
 
 @dataclass(frozen=True)
 class ReliabilityBin:
-    """Mean probability and observed frequency, with its 95 % interval, of `count` rows."""
+    """Mean probability and observed frequency, with its 95 % interval, of `count` rows.
+
+    The count is their total weight, rounded.
+    """
 
     predicted: float
     observed: float
@@ -171,19 +174,25 @@ class Reliability:
 
 
 def reliability(
-    probabilities: NDArray[np.floating], happened: NDArray[np.bool_], label: Any = None
+    probabilities: NDArray[np.floating],
+    happened: NDArray[np.bool_],
+    label: Any = None,
+    weights: Array | None = None,
 ) -> Reliability:
     """Compare probabilities of a class, in bins of equal width, with how often it was true.
 
-    Intervals are those of Jeffreys; the mean error is the expected calibration error.
+    Intervals are those of Jeffreys; the mean error is the expected calibration error. A row of
+    weight 2 counts like two rows; weights with a mean below 1 are relative to it.
     """
     from scipy.special import betaincinv  # which predictions of a stored model do without
 
     at = np.minimum((probabilities * _BINS).astype(np.intp), _BINS - 1)
-    sums = np.stack([np.bincount(at, w, _BINS) for w in (None, probabilities, happened)])
+    weights = np.ones(len(at)) if weights is None else weights / min(1.0, weights.mean())
+    each = weights, weights * probabilities, weights * happened
+    sums = np.stack([np.bincount(at, values, _BINS) for values in each])
     count, predicted, true = sums[:, sums[0] > 0]
     low, high = (betaincinv(true + 0.5, count - true + 0.5, tail) for tail in (0.025, 0.975))
-    columns = (predicted / count, true / count, low, high, count.astype(np.intp))
+    columns = (predicted / count, true / count, low, high, np.rint(count).astype(np.intp))
     rows = zip(*(values.tolist() for values in columns), strict=True)
     off = float(np.abs(predicted - true).sum() / count.sum())
     return Reliability(label, tuple(ReliabilityBin(*row) for row in rows), off)

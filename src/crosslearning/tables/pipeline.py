@@ -17,6 +17,7 @@ from sklearn.base import clone
 
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.numbers import count
+from crosslearning.evaluation.scores import mean
 from crosslearning.frames.columns import require_columns
 from crosslearning.frames.reading import Files
 from crosslearning.linear import CrossBayesianGLM, CrossBayesianRidge
@@ -191,8 +192,7 @@ class _Comparison:
         search.more([*cheap, *others], share=(0.1, 0.4))
         if robust and search.heavy_tails:
             search.more(robust, share=(0.4, 0.5))
-        others = learners.based(kind, family, bases.blocks, epsilon)
-        others = self._completed(others)
+        others = self._completed(learners.based(kind, family, bases.blocks, epsilon))
         on_means = [c for c in others if "means" in BLOCKS[c.base]]
         if on_means and not search.worth(on_means, bases.means_help):
             others = [c for c in others if c not in on_means]
@@ -311,8 +311,8 @@ def fit_to_rows(bases: Bases, trials: Trials, labels: NDArray[Any], candidate: C
     else:
         attributes["bounds_"] = bounds_of(bases.rows.counted)
         # Errors of models that do not know the task are also those of new tasks.
-        in_fit, new = (trials.sds[name] for name in (candidate.name, f"pooled-{candidate.base}"))
-        sds = np.array([np.nanmean(in_fit), np.nanmean(new)])
+        each = np.stack([trials.sds[n] for n in (candidate.name, f"pooled-{candidate.base}")])
+        sds = mean(each, bases.rows.row_weights, axis=1)
     learner, parameters = bases.learners[candidate.base], {"family": bases.family}
     attributes["learned_"] = learner.final(sds, with_task=candidate.end == "cross")
     return {"class": type(learner).__name__, "parameters": parameters, "fitted": attributes}
