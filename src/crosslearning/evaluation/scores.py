@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.tether import Array, Indices
+from crosslearning.tether import Array, Flags, Indices
 
 _BINS = 10  # of probabilities
 _ROUNDING = 1e-9  # relative to the best score; smaller differences are ties
@@ -88,6 +88,30 @@ def mean_by_task(rows: Array, weights: Array, tasks: Indices, n_tasks: int) -> t
     total = np.bincount(tasks, weights, n_tasks).astype(np.float64)
     sums = np.bincount(tasks, weights * rows, n_tasks)
     return np.divide(sums, total, out=np.full(n_tasks, np.nan), where=total > 0), total
+
+
+def areas_by_task(
+    scores: Array, positive: Flags, weights: Array, tasks: Indices, n_tasks: int
+) -> Array:
+    """Area under the curve of each task, NaN if it has rows of one class alone.
+
+    That is the share of pairs of a positive and a negative row whose order is right (Mann and
+    Whitney, 1947). Ties count one half, and a pair the product of its weights.
+    """
+    order = np.lexsort((scores, tasks))
+    scores, tasks, weights = scores[order], tasks[order], weights[order]
+    first = np.ones(len(order), dtype=bool)  # of equal scores in a task
+    first[1:] = (np.diff(tasks) > 0) | (np.diff(scores) > 0)
+    of_scores, of_tasks = np.cumsum(first) - 1, tasks[first]
+    above = np.where(positive[order], weights, 0.0)
+    up, down = (np.bincount(of_scores, part) for part in (above, weights - above))
+    ups, downs = (np.bincount(of_tasks, part, n_tasks) for part in (up, down))
+    earlier = np.cumsum(downs) - downs  # in the tasks before
+    below = np.cumsum(down) - 0.5 * down - earlier[of_tasks]
+    right, pairs = np.bincount(of_tasks, up * below, n_tasks), ups * downs
+    areas = np.full(n_tasks, np.nan)
+    np.divide(right, pairs, out=areas, where=pairs > 0)
+    return areas
 
 
 def best(scores: Scores) -> int:

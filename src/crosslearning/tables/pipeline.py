@@ -323,7 +323,7 @@ def _check_held_out(held_out: HeldOut, schema: Schema) -> None:
     other, settings = _opened(held_out), schema.settings
     if isinstance(other, Files) and not schema.metric.adds_up:
         raise ValueError(
-            "A held-out table that is read in chunks has no area under a curve. Use another metric."
+            f"A held-out table in chunks has no {schema.metric.words}. Use another metric."
         )
     require_columns(other.columns, [settings.target], "the target", "The held-out table")
     columns = [*settings.task, *schema.encoder.columns]
