@@ -116,7 +116,7 @@ class _Comparison:
         """Compare models on rows in memory: linear ones unless these are all rows."""
         schema, settings = self.schema, self.schema.settings
         rows, splits, tasks = schema.rows_of(collected.kept)
-        rotation = Rotation.of(rows.X) if schema.complete else None
+        rotation = Rotation.of(rows.X, rows.row_weights) if schema.complete else None
         if rotation is not None:
             rows = replace(rows, X=rotation.apply(rows.X))
         trials, bases = self._searched(rows, splits, moment, rotated=rotation is not None)
