@@ -1,8 +1,12 @@
 """What the page says of predictions: effects of columns, and whether intervals hold."""
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 
+from crosslearning.archive import to_json
 from crosslearning.evaluation.scores import reliability
 from crosslearning.tables import fit_table
 from crosslearning.tables.checks import _reliability
@@ -92,6 +96,49 @@ def test_of_several_classes_the_predicted_one_is_checked():
         (0.6, 1.0, 1),
         (0.725, 0.5, 2),
     ]
+
+
+@pytest.mark.parametrize("names", ["ab", "abc"])
+def test_weights_count_rows_of_reliability(names):
+    rng, classes = np.random.default_rng(0), np.array(list(names))
+    n, k = 200, len(names)
+    shares, y = rng.dirichlet(np.ones(k), n), classes[rng.integers(k, size=n)]
+    weights = rng.integers(0, 4, n).astype(float)
+    rows = Rows(np.zeros((n, 1)), y, np.zeros(n, dtype=int), 1, classes=classes)
+    again = np.repeat(np.arange(n), weights.astype(int))
+    found, expected = (
+        to_json(_reliability(some, of))
+        for some, of in (
+            (replace(rows, weights=weights), shares),
+            (rows.take(again), shares[again]),
+        )
+    )
+    assert found == expected
+    small = to_json(_reliability(replace(rows, weights=np.full(n, 0.01)), shares))
+    assert small == to_json(_reliability(rows, shares))
+
+
+def test_rows_without_weight_are_not_checked():
+    rng, n = np.random.default_rng(0), 400
+    frame = shops(n)[["shop", "price"]].fillna(0.0).assign(w=1.0 + rng.poisson(1.0, n))
+    frame["y"] = frame["price"] + rng.normal(size=n)
+    frame["sold"] = np.where(frame["y"] > 0, "much", "little")
+    other = frame.assign(w=0.0, y=100.0, sold=np.where(frame["y"] > 0, "little", "much"))
+    quick = {"task": "shop", "features": ["price"], "weights": "w", "base": "linear"}
+    for target in ("y", "sold"):
+        given = {**quick, "target": target, "group": "fold"}
+        folds = np.arange(n) // 4 % 5
+        alone, both = (
+            fit_table(table, **given)
+            for table in (
+                frame.assign(fold=folds),
+                pd.concat([frame, other], ignore_index=True).assign(fold=np.tile(folds, 2)),
+            )
+        )
+        for name in ("calibration", "reliability"):
+            assert both.results.get(name) == alone.results.get(name)
+        predictions = (model.predict(frame).select_dtypes("number") for model in (alone, both))
+        np.testing.assert_allclose(*predictions, atol=1e-3)
 
 
 def test_true_probabilities_are_reliable_and_others_are_not():

@@ -182,7 +182,7 @@ def test_axes_are_exact_where_tasks_differ_alike():
     rng = np.random.default_rng(0)
     X, tasks = rng.normal(size=(30, 40)), np.arange(30) % 3
     y = X[:, 0] + tasks + rng.normal(size=30)
-    rotation = Rotation.of(X)
+    rotation = Rotation.of(X, np.ones(30))
     new = X[:5] * 0.7
     plain = CrossBayesianRidge(covariance="block").fit(X, y, tasks=tasks)
     turned = CrossBayesianRidge(covariance="block", standardize=False)
@@ -190,6 +190,35 @@ def test_axes_are_exact_where_tasks_differ_alike():
     np.testing.assert_allclose(
         turned.predict(rotation.apply(new), tasks[:5]), plain.predict(new, tasks[:5]), atol=1e-3
     )
+
+
+def test_axes_count_the_weights_of_rows():
+    rng = np.random.default_rng(0)
+    X, weights = rng.normal(size=(200, 400)), rng.integers(0, 4, 200).astype(float)
+    X[:, 7] = np.where(weights > 0, 0.1, 50.0)  # constant in the rows that count
+    again = Rotation.of(np.repeat(X, weights.astype(int), axis=0), np.ones(int(weights.sum())))
+    other = X * np.where(weights > 0, 1.0, 100.0)[:, None]
+    for rotation in (Rotation.of(X, weights), Rotation.of(other, weights)):
+        np.testing.assert_allclose(rotation.mean, again.mean, rtol=1e-12)
+        np.testing.assert_allclose(rotation.scale, again.scale, rtol=1e-12)
+        signs = np.sign(np.sum(rotation.axes * again.axes, axis=0))
+        np.testing.assert_allclose(signs * rotation.axes, again.axes, atol=1e-9)
+
+
+def test_rows_without_weight_do_not_turn_the_axes():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 80))
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(80)])
+    frame = frame.assign(g=np.arange(60) % 3, w=1.0, fold=np.arange(60) // 3 % 3)
+    frame["y"] = X[:, :9].sum(axis=1) + frame["g"] + rng.normal(size=60)
+    other = frame.assign(w=0.0, y=0.0)
+    other.iloc[:, :40] *= 100.0
+    given = {"task": "g", "target": "y", "weights": "w", "group": "fold", "family": "gaussian"}
+    alone, both = (
+        fit_table(table, **given).predict(frame)
+        for table in (frame, pd.concat([frame, other], ignore_index=True))
+    )
+    np.testing.assert_allclose(both, alone, atol=1e-3)
 
 
 def test_progress_is_told():

@@ -183,7 +183,7 @@ def test_what_needs_all_rows_is_refused(tmp_path):
         fit_files(folder, **given, family="gamma")
     with pytest.raises(ValueError, match="by time or by group"):
         fit_files(folder, **given, time="day", group="kind")
-    with pytest.raises(ValueError, match="no area under a curve"):
+    with pytest.raises(ValueError, match="no area under the curve"):
         fit_files(folder, task="shop", target="kind", metric="auc", held_out=folder)
     with pytest.raises(ValueError, match="No Parquet or CSV file matches"):
         fit_files(tmp_path / "*.parquet", **given)

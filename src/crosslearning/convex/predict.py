@@ -6,7 +6,7 @@ targets are averages over them. Intervals follow from these, or from errors of h
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import ndtri, softmax
@@ -30,8 +30,6 @@ _FEWEST = 40  # rows of a group: fewer have no quantiles that 95 % lie between
 _N_GROUPS = (1, 2, 4, 8, 16, 32)
 _MOST_ERRORS = 2001
 _SMALLEST = 1e-12  # probability of a class
-
-HeldOut = tuple[Array, Array, Array]  # targets, predictions, and standard deviations of these
 
 
 def linear_scores(attributes: Mapping[str, Any], X: Array, codes: Indices) -> Array:
@@ -180,6 +178,45 @@ def conformal_quantile(errors: Array, coverage: float) -> float:
     return float(np.sort(errors)[rank - 1])
 
 
+def weighted_quantiles(values: Array, weights: Array | None, levels: Array) -> Array:
+    """Weibull's quantiles: of n sorted values, what is at the position level (n + 1).
+
+    A value of weight w takes the place of w equal ones, exactly so if w is a whole number. Weights
+    with a mean below 1 are relative to it.
+    """
+    if weights is None:
+        return np.asarray(np.quantile(values, levels, method="weibull"))
+    order = np.argsort(values)
+    weights = weights[order] / min(1.0, weights.mean())
+    ends = np.cumsum(weights)
+    middle, reach = ends - 0.5 * (weights - 1.0), 0.5 * np.maximum(weights - 1.0, 0.0)
+    positions = np.column_stack([middle - reach, middle + reach]).ravel()
+    at = levels * (ends[-1] + 1.0)
+    return np.asarray(np.interp(at, positions, np.repeat(values[order], 2)))
+
+
+class HeldOut(NamedTuple):
+    """Held-out rows; a weight is the number of rows that a row counts like, 1 by default."""
+
+    y: Array
+    means: Array
+    sds: Array
+    weights: Array | None = None
+
+    @classmethod
+    def joined(cls, parts: "list[HeldOut]") -> Self:
+        """Put parts together, all with weights or all without."""
+        y, means, sds = (np.concatenate([part[k] for part in parts]) for k in range(3))
+        weights = [part.weights for part in parts if part.weights is not None]
+        return cls(y, means, sds, np.concatenate(weights) if weights else None)
+
+    @property
+    def n_rows(self) -> float:
+        """Number of rows; those of weights above 1 count more."""
+        weights = 0.0 if self.weights is None else float(self.weights.sum())
+        return max(len(self.y), weights)
+
+
 @dataclass(frozen=True)
 class Coverage:
     """Nominal and observed coverage of intervals on held-out rows."""
@@ -195,23 +232,26 @@ class Residuals:
     predictions: Array  # mean of each group, in increasing order
     sds: Array  # root mean squares of predicted standard deviations of rows
     errors: list[Array]  # target minus prediction, in predicted standard deviations
+    weights: list[Array] | None = None  # of these errors
 
     @classmethod
-    def of(
-        cls, y: Array, means: Array, sds: Array, n_groups: int, *, symmetric: bool = False
-    ) -> "Residuals":
+    def of(cls, held_out: HeldOut, n_groups: int, *, symmetric: bool = False) -> "Residuals":
         """Group rows by their predictions; `symmetric` errors count with both signs."""
+        y, means, sds, weights = held_out
         resolved = np.finfo(np.float64).eps * np.abs(y).max() + np.finfo(np.float64).tiny
         errors = (y - means) / np.maximum(sds, resolved)
         signs = (1.0, -1.0) if symmetric else (1.0,)
         levels = np.arange(1, n_groups) / n_groups
-        edges = np.unique(np.quantile(means, levels, method="inverted_cdf"))
-        group = np.searchsorted(edges, means)
+        edges = np.quantile(means, levels, method="inverted_cdf", weights=weights)
+        group = np.searchsorted(np.unique(edges), means)
         groups = [np.flatnonzero(group == k) for k in np.unique(group)]
+        of_rows = [None if weights is None else weights[rows] for rows in groups]
+        parts = list(zip(groups, of_rows, strict=True))
         return cls(
-            np.array([means[rows].mean() for rows in groups]),
-            np.array([np.sqrt(np.mean(sds[rows] ** 2)) for rows in groups]),
+            np.array([np.average(means[rows], weights=w) for rows, w in parts]),
+            np.array([np.sqrt(np.average(sds[rows] ** 2, weights=w)) for rows, w in parts]),
             [np.concatenate([sign * errors[rows] for sign in signs]) for rows in groups],
+            None if weights is None else [np.tile(weights[rows], len(signs)) for rows in groups],
         )
 
     def ends(self, mean: Array, sd: Array, in_fit: Flags, coverage: float) -> tuple[Array, Array]:
@@ -220,8 +260,8 @@ class Residuals:
         A row of a new task, not `in_fit`, has the errors of the tasks of the fit and, independent
         of them, the normal deviation of its task.
         """
-        tails = 0.5 * (1.0 - coverage), 0.5 * (1.0 + coverage)
-        quantiles = np.array([np.quantile(group, tails, method="weibull") for group in self.errors])
+        tails = np.array([0.5 * (1.0 - coverage), 0.5 * (1.0 + coverage)])
+        quantiles = np.array([weighted_quantiles(*group, tails) for group in self._groups])
         within, between = self._parts(mean, sd, in_fit)
         reach_between = ndtri(tails[1]) * between
         below, above = (
@@ -233,8 +273,14 @@ class Residuals:
     def std(self, mean: Array, sd: Array, in_fit: Flags) -> Array:
         """Return the root mean squares of the errors that intervals are made of."""
         within, between = self._parts(mean, sd, in_fit)
-        scale = self._at(mean, np.array([np.sqrt(np.mean(group**2)) for group in self.errors]))
-        return np.hypot(within * scale, between)
+        squares = [np.average(errors**2, weights=weights) for errors, weights in self._groups]
+        return np.hypot(within * self._at(mean, np.sqrt(squares)), between)
+
+    @property
+    def _groups(self) -> list[tuple[Array, Array | None]]:
+        """Errors and weights of each group."""
+        weights: list[Any] = self.weights or [None] * len(self.errors)
+        return list(zip(self.errors, weights, strict=True))
 
     def _parts(self, mean: Array, sd: Array, in_fit: Flags) -> tuple[Array, Array]:
         """Divide standard deviations: within tasks of the fit, and of new tasks beyond that."""
@@ -251,15 +297,15 @@ def calibrated(splits: list[HeldOut], least: float) -> tuple[Residuals, list[Cov
     Intervals of a split come from the errors of the others and end at the `least` possible target.
     Their score is the width, and 2 / (1 - coverage) times the distance of a target outside.
     """
-    everything = _joined(splits)
+    everything = HeldOut.joined(splits)
     if len(splits) < 2:
-        return Residuals.of(*everything, 1, symmetric=True), []
-    n_others = len(everything[0]) - max(len(y) for y, _, _ in splits)
+        return Residuals.of(everything, 1, symmetric=True), []
+    n_others = everything.n_rows - max(split.n_rows for split in splits)
     groupings = [(1, True), *((n, False) for n in _N_GROUPS if n * _FEWEST <= n_others)]
     checks = [_checked(splits, least, n, symmetric=symmetric) for n, symmetric in groupings]
     best = int(np.argmin([score for score, _ in checks]))
     n, symmetric = groupings[best]
-    return Residuals.of(*everything, n, symmetric=symmetric), checks[best][1]
+    return Residuals.of(everything, n, symmetric=symmetric), checks[best][1]
 
 
 def _checked(
@@ -267,19 +313,20 @@ def _checked(
 ) -> tuple[float, list[Coverage]]:
     """Mean interval score, and coverage at each level."""
     scores, inside = [], []
-    for k, (y, means, sds) in enumerate(splits):
-        others = Residuals.of(*_joined(splits[:k] + splits[k + 1 :]), n_groups, symmetric=symmetric)
+    for k, (y, means, sds, _) in enumerate(splits):
+        rest = HeldOut.joined(splits[:k] + splits[k + 1 :])
+        others = Residuals.of(rest, n_groups, symmetric=symmetric)
         for level in _COVERAGES:
             in_fit = np.ones(len(y), dtype=bool)
             low, high = np.maximum(others.ends(means, sds, in_fit, level), least)
             outside = np.maximum(np.maximum(low - y, y - high), 0.0)
             scores.append(high - low + 2.0 / (1.0 - level) * outside)
             inside.append(outside == 0.0)
-    shares = [np.concatenate(inside[m :: len(_COVERAGES)]).mean() for m in range(len(_COVERAGES))]
-    coverage = [Coverage(level, float(s)) for level, s in zip(_COVERAGES, shares, strict=True)]
-    return float(np.concatenate(scores).mean()), coverage
+    weights, n_levels = HeldOut.joined(splits).weights, len(_COVERAGES)
 
+    def means_of(parts: list[Any]) -> list[float]:
+        by_level = [np.concatenate(parts[m::n_levels]) for m in range(n_levels)]
+        return [float(np.average(rows, weights=weights)) for rows in by_level]
 
-def _joined(splits: list[HeldOut]) -> HeldOut:
-    y, means, sds = (np.concatenate(values) for values in zip(*splits, strict=True))
-    return y, means, sds
+    coverage = list(map(Coverage, _COVERAGES, means_of(inside)))
+    return float(np.mean(means_of(scores))), coverage

@@ -36,45 +36,57 @@ class Predictions(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """A score of a kind of target: the greater, the better."""
+    """A score of a kind of target: the greater, the better.
+
+    `of_tasks` takes targets, predictions, weights and tasks of rows, and the number of tasks. It
+    returns the score of each task, NaN where there is none, and its weight.
+    """
 
     name: str
     words: str
     kind: str
-    of_rows: Callable[..., Array] | None  # None: the area under a curve is no mean over rows
+    of_tasks: Callable[..., tuple[Array, Array]]
     error: bool = True
+    adds_up: bool = False  # whether scores of chunks of rows give that of all rows
     quantile: float | None = None  # the level of predictions that are not means
     family: str = ""  # whose deviance it is
 
-    def of_tasks(
-        self,
-        y: NDArray[Any],
-        predictions: Predictions,
-        weights: Array,
-        codes: NDArray[np.int64],
-        n_tasks: int,
-    ) -> tuple[Array, Array]:
-        """Mean score of each task, NaN where there is none, and its weight."""
-        from crosslearning.evaluation.scores import mean_by_task
-
-        if self.of_rows is not None:
-            return mean_by_task(self.of_rows(y, predictions), weights, codes, n_tasks)
-        from sklearn.metrics import get_scorer
-
-        from crosslearning.evaluation.scoring import Predicted, score_tasks
-
-        scorer = get_scorer("roc_auc_ovr" if predictions.shares.shape[1] > 2 else "roc_auc")
-        predicted = Predicted(*predictions)  # which needs no features; any will do
-        return score_tasks(scorer, predicted, y, y, weights, codes, n_tasks)
-
-    @property
-    def adds_up(self) -> bool:
-        """Whether scores of chunks of rows add up to that of all rows."""
-        return self.of_rows is not None
+    @classmethod
+    def mean(
+        cls, name: str, words: str, kind: str, of_rows: Callable[..., Array], **more: Any
+    ) -> Self:
+        """Return the metric that is the mean of a function of targets and predictions."""
+        return cls(name, words, kind, partial(_means, of_rows), adds_up=True, **more)
 
     def reported(self, score: float) -> float:
         """Return the number that people read: errors are positive."""
         return -score if self.error else score
+
+
+def _means(
+    of_rows: Callable[..., Array],
+    y: NDArray[Any],
+    predictions: Predictions,
+    *rows: Any,
+    **options: float,
+) -> tuple[Array, Array]:
+    from crosslearning.evaluation.scores import mean_by_task
+
+    return mean_by_task(of_rows(y, predictions, **options), *rows)
+
+
+def _areas(
+    y: NDArray[Any], predictions: Predictions, weights: Array, codes: NDArray[np.int64], n: int
+) -> tuple[Array, Array]:
+    """Areas under the curve; of several classes the mean over all, each against the rest."""
+    import numpy as np
+
+    from crosslearning.evaluation.scores import areas_by_task
+
+    each = list(zip(np.asarray(predictions.classes), predictions.shares.T, strict=True))
+    each = each[1:] if len(each) == 2 else each  # the curve of one is that of the other
+    areas = [areas_by_task(shares, y == label, weights, codes, n) for label, shares in each]
+    return np.mean(areas, axis=0), np.bincount(codes, weights, n).astype(np.float64)
 
 
 def _log_probability(y: NDArray[Any], predictions: Predictions) -> Any:
@@ -93,7 +105,7 @@ def _deviance(name: str, words: str) -> Metric:
         y, means = (np.maximum(values, _SMALLEST) for values in (y, predictions.values))
         return -REGISTRY[name]().deviance(y, means)
 
-    return Metric(f"{name}-deviance", words, "regression", of_rows, family=name)
+    return Metric.mean(f"{name}-deviance", words, "regression", of_rows, family=name)
 
 
 def _pinball(y: NDArray[Any], predictions: Predictions, level: float) -> Any:
@@ -102,24 +114,30 @@ def _pinball(y: NDArray[Any], predictions: Predictions, level: float) -> Any:
     return -Quantile(level).deviance(y, predictions.values)
 
 
-_ALL = (  # the first of a kind of target is the default
-    Metric("mse", "mean squared error", "regression", lambda y, p: -((y - p.values) ** 2)),
-    Metric("mae", "mean absolute error", "regression", lambda y, p: -abs(y - p.values)),
-    _deviance("poisson", "Poisson deviance"),
-    _deviance("gamma", "gamma deviance"),
-    Metric("log-loss", "log loss", "classification", _log_probability),
-    Metric(
-        "accuracy", "accuracy", "classification", lambda y, p: 1.0 * (p.values == y), error=False
-    ),
-    Metric("auc", "area under the curve", "classification", None, error=False),
-    Metric("pinball-loss", "pinball loss", "quantile", _pinball),
-)
-METRICS = {metric.name: metric for metric in _ALL}
+METRICS = {
+    metric.name: metric
+    for metric in (  # the first of a kind of target is the default
+        Metric.mean("mse", "mean squared error", "regression", lambda y, p: -((y - p.values) ** 2)),
+        Metric.mean("mae", "mean absolute error", "regression", lambda y, p: -abs(y - p.values)),
+        _deviance("poisson", "Poisson deviance"),
+        _deviance("gamma", "gamma deviance"),
+        Metric.mean("log-loss", "log loss", "classification", _log_probability),
+        Metric.mean(
+            "accuracy",
+            "accuracy",
+            "classification",
+            lambda y, p: 1.0 * (p.values == y),
+            error=False,
+        ),
+        Metric("auc", "area under the curve", "classification", _areas, error=False),
+        Metric.mean("pinball-loss", "pinball loss", "quantile", _pinball),
+    )
+}
 
 
 def names_of(kind: str) -> list[str]:
     """Names of the metrics of a kind of target: regression, classification, or quantile."""
-    return [metric.name for metric in _ALL if metric.kind == kind]
+    return [name for name, metric in METRICS.items() if metric.kind == kind]
 
 
 def metric_of(name: str | None, kind: str, quantile: float | None = None) -> Metric:
@@ -136,9 +154,9 @@ def metric_of(name: str | None, kind: str, quantile: float | None = None) -> Met
             f"Option metric must be one of {', '.join(names)} for {kind}; got {name!r}. "
             f"Choose one of these: {name} is for {metric.kind}."
         )
-    if quantile is None or metric.of_rows is None:
+    if quantile is None:
         return metric
-    return replace(metric, quantile=quantile, of_rows=partial(metric.of_rows, level=quantile))
+    return replace(metric, quantile=quantile, of_tasks=partial(metric.of_tasks, level=quantile))
 
 
 def plain_of(metric: Metric, classes: NDArray[Any] | None) -> Metric:

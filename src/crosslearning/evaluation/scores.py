@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.tether import Array, Indices
+from crosslearning.tether import Array, Flags, Indices
 
 _BINS = 10  # of probabilities
 _ROUNDING = 1e-9  # relative to the best score; smaller differences are ties
@@ -90,6 +90,30 @@ def mean_by_task(rows: Array, weights: Array, tasks: Indices, n_tasks: int) -> t
     return np.divide(sums, total, out=np.full(n_tasks, np.nan), where=total > 0), total
 
 
+def areas_by_task(
+    scores: Array, positive: Flags, weights: Array, tasks: Indices, n_tasks: int
+) -> Array:
+    """Area under the curve of each task, NaN if it has rows of one class alone.
+
+    That is the share of pairs of a positive and a negative row whose order is right (Mann and
+    Whitney, 1947). Ties count one half, and a pair the product of its weights.
+    """
+    order = np.lexsort((scores, tasks))
+    scores, tasks, weights = scores[order], tasks[order], weights[order]
+    first = np.ones(len(order), dtype=bool)  # of equal scores in a task
+    first[1:] = (np.diff(tasks) > 0) | (np.diff(scores) > 0)
+    of_scores, of_tasks = np.cumsum(first) - 1, tasks[first]
+    above = np.where(positive[order], weights, 0.0)
+    up, down = (np.bincount(of_scores, part) for part in (above, weights - above))
+    ups, downs = (np.bincount(of_tasks, part, n_tasks) for part in (up, down))
+    earlier = np.cumsum(downs) - downs  # in the tasks before
+    below = np.cumsum(down) - 0.5 * down - earlier[of_tasks]
+    right, pairs = np.bincount(of_tasks, up * below, n_tasks), ups * downs
+    areas = np.full(n_tasks, np.nan)
+    np.divide(right, pairs, out=areas, where=pairs > 0)
+    return areas
+
+
 def best(scores: Scores) -> int:
     """Position of the setting with the highest mean; the first of equal ones.
 
@@ -151,7 +175,10 @@ def _best_on_others(by_split: Array) -> Indices:
 
 @dataclass(frozen=True)
 class ReliabilityBin:
-    """Mean probability and observed frequency, with its 95 % interval, of `count` rows."""
+    """Mean probability and observed frequency, with its 95 % interval, of `count` rows.
+
+    The count is their total weight, rounded.
+    """
 
     predicted: float
     observed: float
@@ -170,19 +197,25 @@ class Reliability:
 
 
 def reliability(
-    probabilities: NDArray[np.floating], happened: NDArray[np.bool_], label: Any = None
+    probabilities: NDArray[np.floating],
+    happened: NDArray[np.bool_],
+    label: Any = None,
+    weights: Array | None = None,
 ) -> Reliability:
     """Compare probabilities of a class, in bins of equal width, with how often it was true.
 
-    Intervals are those of Jeffreys; the mean error is the expected calibration error.
+    Intervals are those of Jeffreys; the mean error is the expected calibration error. A row of
+    weight 2 counts like two rows; weights with a mean below 1 are relative to it.
     """
     from scipy.special import betaincinv  # which predictions of a stored model do without
 
     at = np.minimum((probabilities * _BINS).astype(np.intp), _BINS - 1)
-    sums = np.stack([np.bincount(at, w, _BINS) for w in (None, probabilities, happened)])
+    weights = np.ones(len(at)) if weights is None else weights / min(1.0, weights.mean())
+    each = weights, weights * probabilities, weights * happened
+    sums = np.stack([np.bincount(at, values, _BINS) for values in each])
     count, predicted, true = sums[:, sums[0] > 0]
     low, high = (betaincinv(true + 0.5, count - true + 0.5, tail) for tail in (0.025, 0.975))
-    columns = (predicted / count, true / count, low, high, count.astype(np.intp))
+    columns = (predicted / count, true / count, low, high, np.rint(count).astype(np.intp))
     rows = zip(*(values.tolist() for values in columns), strict=True)
     off = float(np.abs(predicted - true).sum() / count.sum())
     return Reliability(label, tuple(ReliabilityBin(*row) for row in rows), off)

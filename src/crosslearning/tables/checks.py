@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from crosslearning.convex.predict import Coverage, Residuals, calibrated
+from crosslearning.convex.predict import Coverage, HeldOut, Residuals, calibrated
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.numbers import percent
 from crosslearning.evaluation.scores import Reliability, reliability
@@ -105,20 +105,20 @@ def check_intervals(
     parts: list[tuple[Rows, Array, Array]], labels: Sequence[Any], seed: int
 ) -> Checks:
     """Check intervals; `parts` are rows, means and standard deviations of each split."""
-    y = np.concatenate([rows.y for rows, *_ in parts])
-    means = np.concatenate([means for _, means, _ in parts])
+    held_out = [HeldOut(rows.y, means, sds, rows.weights) for rows, means, sds in parts]
+    y, means, *_ = HeldOut.joined(held_out)
     codes = np.concatenate([rows.codes for rows, *_ in parts])
     some = np.sort(np.random.default_rng(seed).permutation(len(y))[:_MOST_SHOWN])
-    numbers = [(rows.y, means, sds) for rows, means, sds in parts]
-    residuals, coverage = calibrated(numbers, 0.0 if y.min() >= 0 else -np.inf)
+    residuals, coverage = calibrated(held_out, 0.0 if y.min() >= 0 else -np.inf)
     shown = (Prediction(actual=y[k], predicted=means[k], task=labels[codes[k]]) for k in some)
     return Checks(residuals=residuals, calibration=tuple(coverage), predicted=tuple(shown))
 
 
 def _reliability(rows: Rows, shares: Array) -> Reliability:
     """Check probabilities (NaN if not held out), of two classes the second's, else the largest."""
-    classes, usable = np.asarray(rows.classes), np.isfinite(shares).all(axis=1)
-    shares, true = shares[usable], np.searchsorted(classes, rows.y[usable])
+    usable = np.isfinite(shares).all(axis=1) & (rows.row_weights > 0)
+    shares, rows, classes = shares[usable], rows.take(usable), np.asarray(rows.classes)
+    true = np.searchsorted(classes, rows.y)
     if len(classes) == 2:
-        return reliability(shares[:, 1], true == 1, classes[1])
-    return reliability(shares.max(axis=1), true == shares.argmax(axis=1))
+        return reliability(shares[:, 1], true == 1, classes[1], rows.weights)
+    return reliability(shares.max(axis=1), true == shares.argmax(axis=1), None, rows.weights)

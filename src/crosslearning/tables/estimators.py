@@ -330,9 +330,8 @@ class CrossClassifier(TaskClassifier, CrossTable):
     """The best classification for related tasks that ``crosslearning fit`` can find for a table.
 
     Random forests are tried too. Parameters and attributes are those of :class:`CrossRegressor`,
-    without `family` and `quantile` and with ``classes_``, at most 50. `metric` is one of "log-loss"
-    (the default), "accuracy" and "auc". Classes that are whole numbers or an ordered pandas
-    Categorical are also tried as ordered.
+    without `family` and `quantile` and with ``classes_``, at most 50. `metric` is one of those for
+    classes. Whole numbers and an ordered pandas Categorical are also tried as ordered classes.
 
     Examples
     --------

@@ -106,14 +106,16 @@ class Rotation:
     axes: Array
 
     @classmethod
-    def of(cls, X: Array) -> Self | None:
-        """Return the axes if features are many, or more than rows; else None."""
-        n_rows, n_features = X.shape
+    def of(cls, X: Array, weights: Array) -> Self | None:
+        """Return the axes of weighted rows if features are many, or more than rows; else None."""
+        n_rows, n_features = np.count_nonzero(weights), X.shape[1]
         if n_features <= min(_MOST_AXES, n_rows):
             return None
-        mean, scale = X.mean(axis=0), X.std(axis=0)
-        scale = np.where(scale > 0, scale, 1.0)
-        _, sizes, axes = np.linalg.svd((X - mean) / scale, full_matrices=False)
+        mean = np.average(X, axis=0, weights=weights)
+        scale = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weights))
+        scale = np.where(np.ptp(X[weights > 0], axis=0) > 0, scale, 1.0)
+        roots = np.sqrt(weights)[:, np.newaxis]
+        _, sizes, axes = np.linalg.svd(roots * (X - mean) / scale, full_matrices=False)
         kept = min(_MOST_AXES, int(np.count_nonzero(sizes > _ROUNDING * sizes[0])))
         return cls(mean, scale, axes[:kept].T.copy())
 
@@ -277,8 +279,7 @@ def with_intervals(
         return {"prediction": mean, "std": sd}
     part, in_fit = main_part(state), is_in_fit(state, codes)
     main = {**part["parameters"], **part["fitted"]}
-    ends = residuals.ends(mean, sd, in_fit, coverage)
-    lower, upper = family_of(main).possible_ends(*ends)
+    lower, upper = family_of(main).possible_ends(*residuals.ends(mean, sd, in_fit, coverage))
     if _bounds(main)[0] >= 0:
         lower = np.maximum(lower, 0.0)
     std = residuals.std(mean, sd, in_fit)

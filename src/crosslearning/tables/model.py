@@ -433,7 +433,7 @@ class Scorer:
         self.totals = np.zeros((2, self.n_tasks))  # of weighted scores, and of weights
 
     def add(self, frame: pd.DataFrame) -> None:
-        """Score some rows; an area under a curve cannot be added up from chunks."""
+        """Score some rows; chunks of rows need a metric that adds up."""
         model = self.model
         if model.target not in frame or frame[model.target].isna().all():
             return

@@ -19,6 +19,7 @@ from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.coupling._members import level_of_caller
 from crosslearning.evaluation.metrics import Metric
 from crosslearning.evaluation.numbers import count
+from crosslearning.evaluation.scores import mean
 from crosslearning.frames.columns import require_columns
 from crosslearning.frames.reading import Files
 from crosslearning.linear import CrossBayesianGLM, CrossBayesianRidge
@@ -116,7 +117,7 @@ class _Comparison:
         """Compare models on rows in memory: linear ones unless these are all rows."""
         schema, settings = self.schema, self.schema.settings
         rows, splits, tasks = schema.rows_of(collected.kept)
-        rotation = Rotation.of(rows.X) if schema.complete else None
+        rotation = Rotation.of(rows.X, rows.row_weights) if schema.complete else None
         if rotation is not None:
             rows = replace(rows, X=rotation.apply(rows.X))
         trials, bases = self._searched(rows, splits, moment, rotated=rotation is not None)
@@ -194,8 +195,7 @@ class _Comparison:
         search.more([*cheap, *early, *slow, *late], share=(0.1, 0.4))
         if robust and search.heavy_tails:
             search.more(robust, share=(0.4, 0.5))
-        others = learners.based(kind, family, bases.blocks, epsilon)
-        others = self._completed(others)
+        others = self._completed(learners.based(kind, family, bases.blocks, epsilon))
         on_means = [c for c in others if "means" in BLOCKS[c.base]]
         if on_means and not search.worth(on_means, bases.means_help):
             others = [c for c in others if c not in on_means]
@@ -314,8 +314,8 @@ def fit_to_rows(bases: Bases, trials: Trials, labels: NDArray[Any], candidate: C
     else:
         attributes["bounds_"] = bounds_of(bases.rows.counted)
         # Errors of models that do not know the task are also those of new tasks.
-        in_fit, new = (trials.sds[name] for name in (candidate.name, f"pooled-{candidate.base}"))
-        sds = np.array([np.nanmean(in_fit), np.nanmean(new)])
+        each = np.stack([trials.sds[n] for n in (candidate.name, f"pooled-{candidate.base}")])
+        sds = mean(each, bases.rows.row_weights, axis=1)
     learner, parameters = bases.learners[candidate.base], {"family": bases.family}
     attributes["learned_"] = learner.final(sds, with_task=candidate.end == "cross")
     return {"class": type(learner).__name__, "parameters": parameters, "fitted": attributes}
@@ -326,7 +326,9 @@ def _check_held_out(held_out: HeldOut, schema: Schema) -> None:
     settings, encoder = schema.settings, schema.encoder
     other = _opened(held_out, [*encoder.levels, *encoder.marks])
     if isinstance(other, Files) and not schema.metric.adds_up:
-        raise ValueError("A held-out table in chunks has no area under a curve. Use other metrics.")
+        raise ValueError(
+            f"A held-out table in chunks has no {schema.metric.words}. Use another metric."
+        )
     require_columns(other.columns, [settings.target], "the target", "The held-out table")
     columns = [*settings.task, *encoder.columns]
     require_columns(other.columns, columns, "the model", "The held-out table")

@@ -20,7 +20,7 @@ from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.evaluation.blending import blend_weights
 from crosslearning.evaluation.metrics import Metric, Predictions, plain_of
 from crosslearning.evaluation.numbers import joined
-from crosslearning.evaluation.scores import Scores, over_all
+from crosslearning.evaluation.scores import Scores, mean, over_all
 from crosslearning.extras import require
 from crosslearning.linear import CrossBayesianRidge, SplineFeatures
 from crosslearning.tables.forecast import BLOCKS, Basis, TaskMeans, forecast, probabilities_of
@@ -196,12 +196,13 @@ class CrossValidation:
 
     def _learned(self, candidate: Candidate, predictions: Array, sds: Array) -> Iterator[None]:
         """Fill in predictions of a learner with fits of its own, perhaps all at last."""
-        learner = self.bases.learners[candidate.base]
+        learner, rows = self.bases.learners[candidate.base], self.bases.rows
+        weights = rows.row_weights
         for parts in learner.held_out(with_task=candidate.end == "cross"):
             for (_, test), part in zip(self.splits.parts, parts, strict=False):
                 predictions[test] = part
                 if predictions.ndim == 1:
-                    sds[test] = np.sqrt(np.mean((part - self.bases.rows.y[test]) ** 2))
+                    sds[test] = np.sqrt(mean((part - rows.y[test]) ** 2, weights[test], axis=0))
             yield
 
     def _model(self, candidate: Candidate, rows: Rows, train: NDArray[np.intp], s: int) -> Any:
@@ -453,7 +454,7 @@ def compare_by_sums(
     most = np.clip(_MOST_NUMBERS // sums.cells.scatters[:1].size, _FEWEST_TASKS, most_tasks)
     tasks = np.arange(0, sums.n_tasks, -(-sums.n_tasks // most))
     some, levels = sums.take(tasks), kept.levels.numbers.iloc[tasks] if kept.levels else None
-    sample, folds = _of_tasks(kept, tasks, sums.n_tasks)
+    sample, folds = _of_tasks(kept, tasks)
     values = np.full((len(candidates), len(parts), len(tasks)), np.nan)
     guesses, weights = np.empty((2, *values.shape[1:]))
     predictions: dict[str, OfRows] = {candidate.name: [] for candidate in candidates}
@@ -483,9 +484,8 @@ def compare_by_sums(
     return trials, predictions, tasks
 
 
-def _of_tasks(kept: Rows, tasks: NDArray[np.intp], n_tasks: int) -> tuple[Rows, NDArray[np.intp]]:
+def _of_tasks(kept: Rows, tasks: NDArray[np.intp]) -> tuple[Rows, NDArray[np.intp]]:
     """Rows of some tasks, under the numbers that these have among themselves; and their folds."""
-    position = np.full(n_tasks, -1)
-    position[tasks] = np.arange(len(tasks))
-    some = kept.take(position[kept.codes] >= 0)
-    return Rows(some.X, some.y, position[some.codes], len(tasks)), np.asarray(some.folds)
+    some = kept.take(np.isin(kept.codes, tasks))
+    codes = np.searchsorted(tasks, some.codes)
+    return Rows(some.X, some.y, codes, len(tasks), some.weights), np.asarray(some.folds)
