@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from crosslearning.convex.sums.columns import Rotation
 from crosslearning.linear import CrossBayesianRidge
 from crosslearning.tables import TableModel, fit_table
 from crosslearning.tables.differences import coefficient_table, task_differences
-from crosslearning.tables.forecast import Rotation
 from tests.support.tables import classes, shops
 
 

@@ -12,7 +12,7 @@ from scipy.linalg import block_diag
 import crosslearning.tables.findings as records
 from crosslearning.convex.evidence.posterior import VarianceLaw
 from crosslearning.convex.families import family_of
-from crosslearning.tables.forecast import Rotation
+from crosslearning.convex.sums.columns import Rotation
 from crosslearning.tables.model import TableModel
 
 Array = NDArray[np.float64]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from crosslearning.convex.families import family_of
 from crosslearning.convex.predict import Predictor, Residuals, blended
-from crosslearning.convex.sums.columns import Curves
+from crosslearning.convex.sums.columns import Curves, Rotation
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -19,8 +19,6 @@ BLOCKS = {  # of columns that learners see, by base
     "splines": ("linear", "curved"),
     "splines-means": ("linear", "curved", "means"),
 }
-_MOST_AXES = 300
-_ROUNDING = 1e-10  # of the largest singular value
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -95,33 +93,6 @@ def probabilities_of(predictions: Array, smallest: float) -> Array:
         predictions = np.column_stack([1.0 - predictions, predictions])
     bounded = np.maximum(predictions, smallest)
     return np.asarray(bounded / bounded.sum(axis=1, keepdims=True))
-
-
-@dataclass(frozen=True, eq=False)
-class Rotation:
-    """Standardised features to principal axes: exact if tasks differ in all by one variance."""
-
-    mean: Array
-    scale: Array
-    axes: Array
-
-    @classmethod
-    def of(cls, X: Array, weights: Array) -> Self | None:
-        """Return the axes of weighted rows if features are many, or more than rows; else None."""
-        n_rows, n_features = np.count_nonzero(weights), X.shape[1]
-        if n_features <= min(_MOST_AXES, n_rows):
-            return None
-        mean = np.average(X, axis=0, weights=weights)
-        scale = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weights))
-        scale = np.where(np.ptp(X[weights > 0], axis=0) > 0, scale, 1.0)
-        roots = np.sqrt(weights)[:, np.newaxis]
-        _, sizes, axes = np.linalg.svd(roots * (X - mean) / scale, full_matrices=False)
-        kept = min(_MOST_AXES, int(np.count_nonzero(sizes > _ROUNDING * sizes[0])))
-        return cls(mean, scale, axes[:kept].T.copy())
-
-    def apply(self, X: Array) -> Array:
-        """Return the features in the axes."""
-        return np.asarray((X - self.mean) / self.scale @ self.axes)
 
 
 @dataclass(frozen=True, eq=False)

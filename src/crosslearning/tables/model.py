@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from crosslearning.archive import read_archive, to_json, write_archive
 from crosslearning.convex.predict import Residuals
-from crosslearning.convex.sums.columns import Curves
+from crosslearning.convex.sums.columns import Curves, Rotation
 from crosslearning.evaluation.metrics import Predictions, metric_of
 from crosslearning.files import replacing, write_json
 from crosslearning.frames import reading
@@ -74,7 +74,7 @@ class TableModel:
     target: str
     metric: str
     encoder: TableEncoder
-    rotation: forecast.Rotation | None
+    rotation: Rotation | None
     state: dict[str, Any]
     residuals: Residuals | None
     findings: Findings | None = None

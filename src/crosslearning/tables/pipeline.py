@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from crosslearning.convex.sums.columns import Rotation
 from crosslearning.convex.sums.statistics import Statistics
 from crosslearning.coupling._members import level_of_caller
 from crosslearning.evaluation.metrics import Metric
@@ -27,7 +28,7 @@ from crosslearning.linear._estimator import state_of
 from crosslearning.tables.checks import Checks, RowSummary, check_intervals, check_trials
 from crosslearning.tables.differences import coefficient_table
 from crosslearning.tables.engines import Collected, Engine, FrameTable, Table
-from crosslearning.tables.forecast import BLOCKS, Rotation, blend
+from crosslearning.tables.forecast import BLOCKS, blend
 from crosslearning.tables.learners import candidates as learners
 from crosslearning.tables.learners.candidates import Candidate, Trials
 from crosslearning.tables.learners.search import Bases, CandidateSearch, compare_by_sums

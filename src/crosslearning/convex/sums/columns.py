@@ -1,10 +1,13 @@
-"""From features to the columns of a model: scaled ones, and curves of them."""
+"""From features to the columns of a model: scaled ones, their principal axes, and curves."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from crosslearning.tether import Array
+
+_MOST_AXES = 300
+_ROUNDING = 1e-10  # of the largest singular value
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +51,30 @@ class Scaling:
         """Invert `to_user`, for one model: shape (columns, scores)."""
         rows = (coef * self.scale).T
         return np.vstack([rows, intercept + coef @ self.mean]) if fit_intercept else rows
+
+
+@dataclass(frozen=True, eq=False)
+class Rotation:
+    """Standardised features to principal axes: exact if tasks differ in all by one variance."""
+
+    mean: Array
+    scale: Array
+    axes: Array
+
+    @classmethod
+    def of(cls, X: Array, weights: Array) -> "Rotation | None":
+        """Return the axes of weighted rows if features are many, or more than rows; else None."""
+        if X.shape[1] <= min(_MOST_AXES, np.count_nonzero(weights)):
+            return None
+        scaling = Scaling.of(X, weights, center=True, scale=True)
+        weighted = np.sqrt(weights)[:, None] * scaling.columns(X, intercept=False)
+        _, sizes, axes = np.linalg.svd(weighted, full_matrices=False)
+        kept = min(_MOST_AXES, int(np.count_nonzero(sizes > _ROUNDING * sizes[0])))
+        return cls(scaling.mean, scaling.scale, axes[:kept].T.copy())
+
+    def apply(self, X: Array) -> Array:
+        """Return the features in the axes."""
+        return np.asarray((X - self.mean) / self.scale @ self.axes)
 
 
 @dataclass(frozen=True, eq=False)
