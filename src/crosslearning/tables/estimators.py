@@ -25,6 +25,8 @@ from sklearn.utils.validation import (
 
 from crosslearning.archive import from_json, to_json
 from crosslearning.evaluation import Comparison
+from crosslearning.frames.target import MOST_CLASSES
+from crosslearning.linear.bayesian import accuracy
 from crosslearning.tables.findings import Findings
 from crosslearning.tables.fitting import fit_table
 from crosslearning.tables.model import TableModel
@@ -330,8 +332,8 @@ class CrossClassifier(TaskClassifier, CrossTable):
 
     Random forests are tried too. Parameters and attributes are those of :class:`CrossRegressor`,
     without `family` and `quantile` and with ``classes_``, at most 50. `metric` is one of "log-loss"
-    (the default), "accuracy" and "auc". Classes that are whole numbers or an ordered pandas
-    Categorical are also tried as ordered.
+    (the default), "accuracy" and "auc". Classes that are numbers or an ordered pandas Categorical
+    are also tried as ordered.
 
     Examples
     --------
@@ -350,8 +352,9 @@ class CrossClassifier(TaskClassifier, CrossTable):
         self, X: ArrayLike, tasks: ArrayLike | str | None = None
     ) -> NDArray[np.float64]:
         """Probabilities of the classes, shape (n_rows, n_classes); parameters as in `predict`."""
-        predictions = self._predictions(X, tasks)
-        return predictions[[f"probability_{label}" for label in self.classes_]].to_numpy()
+        classes: Any = self._fitted.classes  # perhaps in another order
+        names = [f"probability_{label}" for label in np.sort(classes)]
+        return self._predictions(X, tasks)[names].to_numpy()
 
     def predict_log_proba(
         self, X: ArrayLike, tasks: ArrayLike | str | None = None
@@ -361,9 +364,14 @@ class CrossClassifier(TaskClassifier, CrossTable):
 
     _class_scores = predict_proba
 
+    def _measure(self) -> Callable[..., float]:
+        """Accuracy; scikit-learn's refuses classes such as 0.5."""
+        return accuracy
+
     def _learn_target(self, y: NDArray[Any], source: Any) -> Any:
-        codes = self._learn_classes(y)
-        if self.classes_.dtype.kind in "iu":
+        y = pd.Series(y).infer_objects().to_numpy()
+        codes = self._learn_classes(y, MOST_CLASSES)
+        if y.dtype.kind in "iuf":
             return y
         # Text that is marked as categories is never mistaken for numbers.
         names = pd.Index([f"{label}" for label in self.classes_])
