@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Literal
@@ -323,6 +323,11 @@ def require_columns(
             f"{table} has no column {', '.join(map(repr, absent))} for {role}. {hint}"
             f"Its columns are {listed(present, _LISTED_COLUMNS)}."
         )
+
+
+def free_name(name: str, taken: Collection[Hashable]) -> str:
+    """Add underscores to a name while it is taken."""
+    return free_name(f"{name}_", taken) if name in taken else name
 
 
 def check_names(columns: Iterable[Hashable]) -> None:

@@ -25,6 +25,7 @@ from sklearn.utils.validation import (
 
 from crosslearning.archive import from_json, to_json
 from crosslearning.evaluation import Comparison
+from crosslearning.frames.columns import free_name
 from crosslearning.frames.target import MOST_CLASSES
 from crosslearning.linear.bayesian import accuracy
 from crosslearning.tables.findings import Findings
@@ -429,7 +430,4 @@ def _named_labels(tasks: Any, table: pd.DataFrame) -> dict[str, Any]:
 def _new_name(values: Any, default: str, taken: Collection[str]) -> str:
     """Return the name of a column, or a default, with underscores if it is taken."""
     name: Any = getattr(values, "name", None)
-    name = name if isinstance(name, str) else default
-    while name in taken:
-        name += "_"
-    return str(name)
+    return free_name(name if isinstance(name, str) else default, taken)

@@ -24,6 +24,7 @@ from crosslearning.frames.columns import (
     as_text,
     check_names,
     class_codes,
+    free_name,
     require_columns,
     time_values,
 )
@@ -306,7 +307,8 @@ class Predicted:
     Attributes
     ----------
     table : DataFrame, optional
-        Columns of the input, then of :meth:`TableModel.predict`; None if written in chunks.
+        Columns of the input, then of :meth:`TableModel.predict`, with an underscore if the model
+        needs a column of this name; None if written in chunks.
     score : Score, optional
         Metric, score and number of rows, if the table has the target.
     rows, unknown, fallback : int, Counter, str
@@ -334,7 +336,9 @@ class Predicted:
 
     def add(self, model: TableModel, frame: pd.DataFrame, coverage: float) -> pd.DataFrame:
         """Predict some rows, and count them."""
+        needed = [*model.task_columns, model.target, *model.encoder.columns]
         predictions = model.predict(frame, coverage=coverage)
+        predictions.columns = [free_name(name, needed) for name in predictions.columns]
         if twice := [name for name in predictions.columns if name in frame.columns]:
             raise ValueError(
                 f"The table already has a column {twice[0]!r}, as predictions do. Rename it."
