@@ -141,12 +141,13 @@ def _provenance(fit: Fit, command: str) -> records.Provenance:
 
 
 def _sentence(fit: Fit, verdict: records.Verdict, comparison: Comparison, measure: Measure) -> str:
-    """Say whether sharing helps, and first that no model beats the baseline, if none does."""
+    """Say whether sharing helps, and first that the choice does not beat the baseline, if so."""
     trials = fit.compared.trials
     text = verdicts.sentence(verdict, comparison, trials, measure)
-    if trials.means.max() > trials.baseline:
+    if trials.nested_score > trials.baseline:
         return text
-    return f"No model is better than predicting {_baseline(fit)}. {text}"
+    who = "The chosen model is no" if trials.means.max() > trials.baseline else "No model is"
+    return f"{who} better than predicting {_baseline(fit)}. {text}"
 
 
 def _baseline(fit: Fit) -> str:
