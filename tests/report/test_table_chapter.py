@@ -43,11 +43,15 @@ def test_the_answer_comes_first(table_page):
 
 def test_without_a_comparison_no_tasks_are_counted(tmp_path, table_page):
     assert "Tasks helped by sharing" in table_page
-    unsaid, pooled = table_results(), table_results()
+    unsaid, same, pooled = table_results(), table_results(), table_results()
     unsaid["verdict"]["effect"] = "nothing"
-    labels = pooled["verdict"]["labels"]
-    labels["cross"] = labels[pooled["verdict"]["against"]]
-    for content in (unsaid, pooled):
+    labels = same["verdict"]["labels"]
+    labels["cross"] = labels[same["verdict"]["against"]]
+    pooled["verdict"]["effect"] = "pool"  # by a model with curves, say
+    pooled["models"] = [
+        model | ({"kind": "pooled"} if model["chosen"] else {}) for model in pooled["models"]
+    ]
+    for content in (unsaid, same, pooled):
         assert "Tasks helped by sharing" not in page_of(tmp_path, content)
 
 

@@ -80,7 +80,8 @@ def _helped(findings: Findings) -> Iterator[Number]:
     """Count the tasks that do better than with what the sentence compares with, if with any."""
     verdict = findings.verdict
     chosen, other = verdict.labels["cross"], verdict.labels[verdict.against]
-    if verdict.effect is Effect.NOTHING or chosen == other:
+    pooled = any(model.chosen and model.kind == "pooled" for model in findings.models)
+    if verdict.effect is Effect.NOTHING or pooled or chosen == other:
         return
     note = f"do better with {chosen} than with {other}; {verdict.hurt:,} do worse"
     helped = f"{verdict.helped:,} of {verdict.n_tasks:,}"
