@@ -226,6 +226,8 @@ def test_classes(tmp_path):
     assert f"Predicted {content['effects'][0]['what']} as one column changes" in page
     assert "in log-odds, differs between tasks" in page
     assert "for comparison" not in page
+    content["score"]["name"] = "accuracy"
+    assert "may rank differently" not in page_of(tmp_path, content)
     content["reliability"]["class"] = None
     assert "How often the predicted spending was true" in page_of(tmp_path, content)
 

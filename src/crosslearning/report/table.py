@@ -67,7 +67,9 @@ def _error(findings: Findings) -> Number:
     value = number(best.pop("chosen").error, 3)
     others = tuple((model.label, number(model.error, 3)) for model in best.values())
     if findings.target_kind == "classification":
-        note = f"Models are compared by {findings.score.name}, and may rank differently here"
+        name = findings.score.name
+        note = f"Models are compared by {name}, and may rank differently here"
+        note = "" if name == "accuracy" else note
         return Number("Predictions that are correct", f"{value} %", note, others)
     note = capital(f"{findings.score.error}, in units of {findings.target}")
     if findings.holdout:
