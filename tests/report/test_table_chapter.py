@@ -242,6 +242,20 @@ def test_classes_have_coefficients_each(tmp_path):
     assert "Intercept of class high" in page
 
 
+def test_of_many_classes_those_that_differ_most_are_shown(tmp_path):
+    content = table_results("bound")
+    (part,) = content["coefficients"]["predictors"]
+    slopes = np.array(part["tasks"])
+    content["coefficients"]["predictors"] = [
+        part | {"class": f"c{k}", "tasks": (scale * slopes).tolist()}
+        for k, scale in enumerate([1.0, 2.0, 0.5, 3.0, 0.1, 4.0, 5.0, 6.0])
+    ]
+    page, some = page_of(tmp_path, content), "(shown for the 6 of 8 classes that differ most)"
+    for k in range(8):
+        assert (f"Coefficients of class c{k} {some}" in page) == (k not in (2, 4))
+    assert page.index("of class c7") < page.index("of class c6") < page.index("of class c0")
+
+
 def test_counts_have_factors_and_intervals_of_whole_numbers(tmp_path):
     content = table_results("counts")
     page = page_of(tmp_path, content)
