@@ -356,6 +356,15 @@ def test_text_is_no_target_of_a_regression():
         CrossRegressor().fit(X, np.full(len(y), np.datetime64("2024-01-01", "s")), tasks=shop)
 
 
+def test_columns_of_one_name_and_constant_targets_are_refused():
+    X, y, shop = rows_for(CrossRegressor)
+    twice = pd.concat([X, X.iloc[:, :1]], axis=1)
+    with pytest.raises(ValueError, match=r"must differ; got 'price' twice\. Rename one"):
+        CrossRegressor(**FIRST).fit(twice, y, tasks=shop)
+    with pytest.raises(ValueError, match=r"at least 2 different values; .* Choose another target"):
+        CrossRegressor(**FIRST).fit(X, np.ones(len(X)), tasks=shop)
+
+
 def test_errors_about_tasks(fitted):
     X, y, shop = rows_for(CrossRegressor)
     with pytest.raises(ValueError, match="got neither `tasks` nor `task_column`"):

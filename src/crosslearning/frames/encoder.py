@@ -14,7 +14,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 
-from crosslearning.frames.columns import as_dates, as_numbers, as_text, has_days_first, mark_of
+from crosslearning.frames.columns import (
+    as_dates,
+    as_numbers,
+    as_text,
+    first_of,
+    has_days_first,
+    mark_of,
+)
 from crosslearning.tasks import TaskIndex
 
 _RARE = 10  # rows; levels with fewer are grouped,
@@ -85,11 +92,11 @@ class TableEncoder:
         if name is None or name not in frame:
             return np.ones(len(frame))
         values = as_numbers(frame[name], self.marks.get(name))
-        if not (values >= 0).all():
-            gaps = int(np.isnan(values).sum())
+        wrong = frame[name][~(values >= 0)]
+        if len(wrong):
             raise ValueError(
-                f"The weights in {name!r} must be at least 0 in every row; got "
-                f"{np.nanmin(values)} as the smallest and {gaps} missing values."
+                f"The weights in {name!r} must be at least 0 in every row; got {first_of(wrong)}. "
+                "Correct them, or delete these rows."
             )
         return values
 

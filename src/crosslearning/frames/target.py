@@ -124,7 +124,7 @@ def target_of(
     if distinct == 1:
         raise ValueError(
             f"The target {name!r} must have at least 2 different values; all are "
-            f"{column.tolist()[0]!r}. Choose another column."
+            f"{column.tolist()[0]!r}. Choose another target."
         )
     recognised = column_of(column)
     looks_like_classes = recognised.type != "number" or distinct == 2

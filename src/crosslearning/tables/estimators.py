@@ -25,7 +25,7 @@ from sklearn.utils.validation import (
 
 from crosslearning.archive import from_json, to_json
 from crosslearning.evaluation import Comparison
-from crosslearning.frames.columns import free_name
+from crosslearning.frames.columns import check_names, free_name
 from crosslearning.frames.target import MOST_CLASSES
 from crosslearning.linear.bayesian import accuracy
 from crosslearning.tables.findings import Findings
@@ -135,6 +135,7 @@ class CrossTable(BaseEstimator):  # type: ignore[misc]
     def _checked_features(self, X: Any, *, reset: bool) -> pd.DataFrame:
         """Return a table of the features, whose types are those of X."""
         if isinstance(X, pd.DataFrame):
+            check_names(map(str, X.columns))
             validate_data(self, X, reset=reset, skip_check_array=True)
             frame = X.reset_index(drop=True)
         else:
