@@ -19,6 +19,8 @@ def default_cache_dir() -> Path:
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path to write to; rename it to ``path`` unless an exception is raised."""
+    if path.is_dir():
+        raise ValueError(f"A file is written, but {path} is a folder. Name a file in it.")
     temporary = _temporary(path)
     try:
         yield temporary

@@ -11,8 +11,10 @@ from types import SimpleNamespace
 import pytest
 
 from crosslearning.cli import main
+from crosslearning.cli.fit_output import _print_center
 from crosslearning.exceptions import ConvergenceWarning
 from crosslearning.tables import TableModel
+from crosslearning.tables.findings import CenterCoefficient
 from tests.support.cli import check_failure
 from tests.support.tables import shops
 
@@ -278,3 +280,25 @@ def test_one_name_in_a_file_is_a_list(table, tmp_path, capsys):
     assert main(["fit", table, *FASTEST, "--config", "fit.toml", "--json"]) == 0
     (column,) = json.loads(capsys.readouterr().out)["provenance"]["columns"]
     assert (column["name"], column["type"]) == ("price", "category")
+
+
+def test_of_several_classes_the_largest_coefficients_are_printed(capsys):
+    rows = [
+        CenterCoefficient(
+            feature=feature,
+            class_=name,
+            estimate=estimate,
+            std_error=1.0,
+            low=None,
+            high=None,
+            between=(),
+        )
+        for name in "abcdefgh"
+        for feature, estimate in (("x", 5.0), ("(intercept)", 9.0 if name == "c" else 0.1))
+    ]
+    levels = SimpleNamespace(levels=())
+    _print_center(SimpleNamespace(center=rows, differences=levels))
+    printed = capsys.readouterr().out
+    assert "(6 that are closer to 0 are in the report)" in printed
+    assert all(f"x, {name} " in printed for name in "abcdefgh")
+    assert "(intercept), c " in printed

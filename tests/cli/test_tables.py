@@ -45,6 +45,13 @@ def test_names_are_folded_after_16_characters_and_not_before(printed):
     assert max(map(len, lines)) <= 80
 
 
+def test_names_are_folded_before_the_words_of_titles(printed):
+    titles = ("coefficients of\nthe centre", "\nestimate", "95 %\ninterval", "sd by\nNeighborhood")
+    lines = printed(titles, [("a_name_" * 8, "-12,345.6", "-12,345 to 12,345", "1.23")], 66)
+    assert lines[1].split() == ["the", "centre", "estimate", "interval", "Neighborhood"]
+    assert max(map(len, lines)) <= 66
+
+
 def test_what_cannot_be_narrower_is_not_cut(printed):
     row = ("name", *(f"{k}.2345678 ± 0.1" for k in range(8)))
     lines = printed([f"c{k}" for k in range(9)], [row])

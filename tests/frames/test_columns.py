@@ -17,7 +17,7 @@ from crosslearning.frames.columns import (
     time_values,
 )
 from crosslearning.frames.encoder import TableEncoder, counted
-from crosslearning.frames.survey import Roles
+from crosslearning.frames.survey import Roles, columns_to_read
 from crosslearning.frames.target import features_of, target_of
 from crosslearning.tables import fit_table
 from crosslearning.tables.settings import FitSettings
@@ -230,6 +230,25 @@ def test_dates_far_beyond_are_refused_with_their_row(days):
         TableEncoder.of(frame, [], [], ["day"])
     with pytest.raises(ValueError, match=message):
         time_values(frame["day"])
+
+
+def test_a_slip_among_dates_that_are_times_is_named():
+    days = pd.Series(["2024-05-17"] * 9 + ["soon"] + ["2024-06-01"] * 9, name="day")
+    with pytest.raises(ValueError, match=r"must hold dates .* got 'soon' in 1 row: 10 "):
+        time_values(days)
+
+
+def test_weights_that_are_none_are_named():
+    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0], "w": [1.0, -2.0, None]})
+    encoder = TableEncoder.of(frame, ["x"], [])
+    with pytest.raises(ValueError, match=r"got -2\.0 in 2 rows: 2, 3 .* Correct them, or delete"):
+        encoder.weights(frame, "w")
+
+
+def test_only_features_have_types():
+    roles = Roles(task=("g",), target="y", types={"g": "number"})
+    with pytest.raises(ValueError, match=r"got 'g', which is the task\. Leave it out"):
+        columns_to_read(["g", "x", "y"], roles)
 
 
 def test_dates_outside_the_range_of_the_fit_are_counted():

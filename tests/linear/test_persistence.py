@@ -237,3 +237,8 @@ def test_a_failure_leaves_the_old_file(tmp_path, ridge, monkeypatch):
         ridge.save(path)
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_folder_is_no_file_to_save_to(tmp_path, ridge):
+    with pytest.raises(ValueError, match=r"is a folder\. Name a file in it"):
+        ridge.save(tmp_path)

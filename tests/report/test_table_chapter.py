@@ -43,11 +43,15 @@ def test_the_answer_comes_first(table_page):
 
 def test_without_a_comparison_no_tasks_are_counted(tmp_path, table_page):
     assert "Tasks helped by sharing" in table_page
-    unsaid, pooled = table_results(), table_results()
+    unsaid, same, pooled = table_results(), table_results(), table_results()
     unsaid["verdict"]["effect"] = "nothing"
-    labels = pooled["verdict"]["labels"]
-    labels["cross"] = labels[pooled["verdict"]["against"]]
-    for content in (unsaid, pooled):
+    labels = same["verdict"]["labels"]
+    labels["cross"] = labels[same["verdict"]["against"]]
+    pooled["verdict"]["effect"] = "pool"  # by a model with curves, say
+    pooled["models"] = [
+        model | ({"kind": "pooled"} if model["chosen"] else {}) for model in pooled["models"]
+    ]
+    for content in (unsaid, same, pooled):
         assert "Tasks helped by sharing" not in page_of(tmp_path, content)
 
 
@@ -236,6 +240,8 @@ def test_classes(tmp_path):
     assert f"Predicted {content['effects'][0]['what']} as one column changes" in page
     assert "in log-odds, differs between tasks" in page
     assert "for comparison" not in page
+    content["score"]["name"] = "accuracy"
+    assert "may rank differently" not in page_of(tmp_path, content)
     content["reliability"]["class"] = None
     assert "How often the predicted spending was true" in page_of(tmp_path, content)
 
@@ -248,6 +254,20 @@ def test_classes_have_coefficients_each(tmp_path):
     page = page_of(tmp_path, content)
     assert "Coefficients of class low" in page
     assert "Intercept of class high" in page
+
+
+def test_of_many_classes_those_that_differ_most_are_shown(tmp_path):
+    content = table_results("bound")
+    (part,) = content["coefficients"]["predictors"]
+    slopes = np.array(part["tasks"])
+    content["coefficients"]["predictors"] = [
+        part | {"class": f"c{k}", "tasks": (scale * slopes).tolist()}
+        for k, scale in enumerate([1.0, 2.0, 0.5, 3.0, 0.1, 4.0, 5.0, 6.0])
+    ]
+    page, some = page_of(tmp_path, content), "(shown for the 6 of 8 classes that differ most)"
+    for k in range(8):
+        assert (f"Coefficients of class c{k} {some}" in page) == (k not in (2, 4))
+    assert page.index("of class c7") < page.index("of class c6") < page.index("of class c0")
 
 
 def test_counts_have_factors_and_intervals_of_whole_numbers(tmp_path):

@@ -58,6 +58,21 @@ def test_effects_are_averages_over_rows(fit):
     assert sizes == sorted(sizes, reverse=True)
 
 
+def test_effects_are_on_the_most_frequent_of_several_classes():
+    frame = with_classes()
+    frame.loc[frame.index % 5 == 0, "sales"] = "none"
+    frame.loc[frame.index % 3 == 0, "sales"] = "few"
+    assert frame["sales"].mode().tolist() == ["few"]
+    model = fit_table(frame, task="shop", target="sales", base="linear", folds=2)
+    for effect in effects(model, frame):
+        assert effect.what == "probability of sales = few"
+    some = frame.iloc[np.linspace(0, len(frame) - 1, 40).astype(int)]
+    (effect,) = (one for one in effects(model, frame) if one.feature == "kind")
+    tables = [some.assign(kind=value, shop=None) for value in effect.grid]
+    means = [model.predict(table)["probability_few"].mean() for table in tables]
+    np.testing.assert_allclose(effect.center, means, rtol=1e-9)
+
+
 def test_few_values_are_taken_as_they_are_and_one_has_no_effect():
     frame = shops(200)
     frame["big"] = (np.arange(200) % 3 == 0).astype(float)

@@ -195,11 +195,19 @@ def test_classes_keep_their_type_and_order(fitted):
     np.testing.assert_allclose(np.exp(model.predict_log_proba(X, tasks=shop)), shares)
     assert np.array_equal(model.predict(X, tasks=shop), model.classes_[shares.argmax(axis=1)])
     few = CrossClassifier(**FIRST)
-    for classes in ([9, 10], [False, True], [-1.0, 2.0]):
+    for classes in ([9, 10], [False, True], [-1.0, 2.0], [0.5, 1.5]):
         again = few.fit(X, np.where(y == "9", *classes), tasks=shop)
         assert again.classes_.tolist() == sorted(classes)
         assert again.predict(X, tasks=shop).dtype == np.array(classes).dtype
         assert again.score(X, np.where(y == "9", *classes), tasks=shop) > 0.6
+    again = few.fit(X, np.where(y == "9", True, False).astype(object), tasks=shop)
+    assert again.predict(X, tasks=shop).dtype == bool
+
+
+def test_many_numbers_are_no_classes():
+    X, _, shop = rows_for(CrossRegressor)
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        CrossClassifier(**FIRST).fit(X, np.linspace(0.0, 1.0, len(X)), tasks=shop)
 
 
 def test_arrays_are_used_as_they_are():
@@ -371,6 +379,15 @@ def test_text_is_no_target_of_a_regression():
         CrossRegressor().fit(X, y.replace({"9": "few"}).to_numpy(), tasks=shop)
     with pytest.raises(ValueError, match="`y` must hold numbers; got '2024-01-01T00:00:00"):
         CrossRegressor().fit(X, np.full(len(y), np.datetime64("2024-01-01", "s")), tasks=shop)
+
+
+def test_columns_of_one_name_and_constant_targets_are_refused():
+    X, y, shop = rows_for(CrossRegressor)
+    twice = pd.concat([X, X.iloc[:, :1]], axis=1)
+    with pytest.raises(ValueError, match=r"must differ; got 'price' twice\. Rename one"):
+        CrossRegressor(**FIRST).fit(twice, y, tasks=shop)
+    with pytest.raises(ValueError, match=r"at least 2 different values; .* Choose another target"):
+        CrossRegressor(**FIRST).fit(X, np.ones(len(X)), tasks=shop)
 
 
 def test_errors_about_tasks(fitted):

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy.special import softmax
 
-from crosslearning import CrossClassifier
+from crosslearning import CrossClassifier, load
 from crosslearning.frames.target import target_of
 from crosslearning.linear import CrossBayesianLogisticRegression
 from crosslearning.linear._estimator import state_of
@@ -89,6 +89,28 @@ def test_the_order_of_numbers_is_tried_beside_classes_without_order():
         same.predict_proba(features, tasks=tasks), shares.filter(like="probability_"), atol=1e-12
     )
     assert same.classes_.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("grades", [[0.5, 1.5], [1.0, 1.3, 1.7]])
+def test_classes_may_be_any_numbers(grades, tmp_path):
+    frame = ratings()
+    frame["rating"] = np.array(grades)[np.minimum(frame["rating"], len(grades) - 1)]
+    model = fit_table(frame, **(GIVEN | {"base": "auto"}), kind="classification", metric="accuracy")
+    assert np.isfinite([one["score"] for one in model.results["models"]]).all()
+    assert model.coefficients is not None
+    assert {*model.coefficients.get("class", grades)} <= {*grades}
+    predictions = model.predict(frame)
+    assert predictions.columns[1:].tolist() == [f"probability_{grade}" for grade in grades]
+    assert np.mean(predictions["prediction"] == frame["rating"]) > 0.7
+    model.save(tmp_path)
+    pd.testing.assert_frame_equal(TableModel.load(tmp_path).predict(frame), predictions)
+    again = CrossClassifier(task_column="shop", base="linear", folds=2)
+    X, y = frame[["shop", "x"]], frame["rating"]
+    again.fit(X, y)
+    assert again.classes_.tolist() == grades
+    assert again.score(X, y) == np.mean(again.predict(X) == y) > 0.6
+    again.save(tmp_path)
+    assert np.array_equal(load(tmp_path).predict(X), again.predict(X))
 
 
 def test_texts_have_no_order():

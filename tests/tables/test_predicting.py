@@ -6,7 +6,7 @@ import pytest
 from scipy.special import softmax
 
 from crosslearning.linear._estimator import model_of
-from crosslearning.tables import fit_table, predict_table
+from crosslearning.tables import fit_table, predict_files, predict_table
 from tests.support.tables import classes, shops
 
 QUICK = {"task": "shop", "target": "sales", "base": "linear", "folds": 2, "family": "gaussian"}
@@ -99,6 +99,22 @@ def test_predictions_are_put_beside_the_table_as_it_is_written(regression, tmp_p
     path.write_text("shop,price,kind,prediction\ns0,1,tea,2\n")
     with pytest.raises(ValueError, match="has a column 'prediction', as predictions do"):
         predict_table(regression, path)
+
+
+def test_columns_of_the_model_may_have_the_names_of_predictions(tmp_path):
+    frame = shops().rename(columns={"price": "prediction", "sales": "std", "shop": "lower"})
+    frame = frame.assign(prediction_=frame["prediction"] ** 2)
+    model = fit_table(frame, **(QUICK | {"task": "lower", "target": "std"}))
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    predicted = predict_table(model, tmp_path / "new.csv")
+    assert predicted.score is not None
+    assert predicted.table.columns.is_unique
+    assert list(predicted.table)[-4:] == ["prediction__", "lower_", "upper", "std_"]
+    expected = model.predict(frame)["prediction"]
+    np.testing.assert_allclose(predicted.table["prediction__"], expected)
+    write = tmp_path / "out.csv"
+    predict_files(model, tmp_path / "new.csv", write)
+    assert list(pd.read_csv(write))[-4:] == list(predicted.table)[-4:]
 
 
 def test_labels_that_look_like_numbers_stay_what_they_were(tmp_path):

@@ -146,6 +146,16 @@ def test_nothing_to_learn_is_said():
     assert found["sentence"].startswith("No model is better than predicting the training mean. ")
 
 
+def test_a_choice_that_is_worse_than_the_mean_is_said_to_be():
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame(rng.normal(size=(30, 3))).add_prefix("x").assign(g=np.arange(30) % 3)
+    frame["y"] = rng.normal(size=30)
+    found = fit_table(frame, task="g", target="y", base="linear").results
+    assert found["models"][0]["score"] < found["score"]["baseline"]
+    start = "The chosen model is no better than predicting the training mean. "
+    assert found["sentence"].startswith(start)
+
+
 def test_few_rows_of_noise_do_no_worse_than_class_frequencies():
     """However many columns there are to be misled by; separate models suffer most."""
     rng = np.random.default_rng(0)

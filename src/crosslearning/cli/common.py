@@ -156,7 +156,10 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     titles = [max(map(cell_len, title.split("\n"))) for title in columns]
     cells = [max(map(cell_len, texts)) for texts in zip(*rows, strict=True)] or titles
     widths = list(map(max, titles, cells))
-    least = [min(widths[0], _NAME), *cells[1:]]
+    words = [max(map(cell_len, title.split())) if title.strip() else 0 for title in columns]
+    least = [min(widths[0], _NAME), *map(max, cells[1:], words[1:])]
+    if sum(least) + 2 * (len(least) - 1) > console.width:  # titles may be broken
+        least[1:] = cells[1:]
     gap = 3 if sum(widths) + 3 * (len(widths) - 1) <= console.width else 2
     room = console.width - gap * (len(widths) - 1)
     while sum(widths) > max(room, sum(least)):  # the column that can spare most is folded first

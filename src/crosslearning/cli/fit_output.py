@@ -91,12 +91,13 @@ def _print_center(findings: Findings) -> None:
     """Print the coefficients of the centre that are farthest from 0 in standard errors."""
     if not findings.center:
         return
-    rows = [row for row in findings.center if row.feature != "(intercept)"]
+    center = findings.center
+    rows = [row for row in center if row.feature != "(intercept)" or row.class_ is not None]
     rows.sort(key=lambda row: -abs(row.estimate or 0.0) / (row.std_error or 1.0))
     omitted = rows[_COEFFICIENTS:]
     titles = "coefficients of\nthe centre", "\nestimate", "standard\nerror", "95 %\ninterval"
     cells = []
-    for row in findings.center:
+    for row in center:
         if row not in omitted:
             name = row.feature if row.class_ is None else f"{row.feature}, {row.class_}"
             mean = number(row.estimate), number(row.std_error, 2), interval(row.low, row.high)

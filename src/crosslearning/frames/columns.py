@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Literal
@@ -247,7 +247,7 @@ def has_days_first(values: pd.Series[Any]) -> bool:
 
 def time_values(time: pd.Series[Any], *, day_first: bool | None = None) -> NDArray[Any]:
     """Return times as numbers; by default the dates tell whether their days come first."""
-    numbers = None if is_date(time) else as_numbers(time)
+    numbers = None if _are_dates(time) else as_numbers(time)
     gaps = time.isna().to_numpy() if numbers is None else np.isnan(numbers)
     if gaps.any():
         raise ValueError(
@@ -258,6 +258,14 @@ def time_values(time: pd.Series[Any], *, day_first: bool | None = None) -> NDArr
         return numbers
     first = has_days_first(time) if day_first is None else day_first
     return np.asarray(as_dates(time, day_first=first).astype("datetime64[ns]")).astype("i8")
+
+
+def _are_dates(values: pd.Series[Any]) -> bool:
+    """Whether a column holds dates, perhaps with slips."""
+    kind, text = _kind(values), values.dropna().astype(str).str.strip()
+    if kind != "string":
+        return kind == "date"
+    return bool(text.str.fullmatch(_DATE.pattern).mean() > 0.5)
 
 
 def target_numbers(column: pd.Series[Any], mark: str | None = None) -> NDArray[np.float64]:
@@ -323,6 +331,11 @@ def require_columns(
             f"{table} has no column {', '.join(map(repr, absent))} for {role}. {hint}"
             f"Its columns are {listed(present, _LISTED_COLUMNS)}."
         )
+
+
+def free_name(name: str, taken: Collection[Hashable]) -> str:
+    """Add underscores to a name while it is taken."""
+    return free_name(f"{name}_", taken) if name in taken else name
 
 
 def check_names(columns: Iterable[Hashable]) -> None:

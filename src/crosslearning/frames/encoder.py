@@ -19,6 +19,7 @@ from crosslearning.frames.columns import (
     as_numbers,
     as_text,
     class_codes,
+    first_of,
     has_days_first,
     mark_of,
 )
@@ -104,11 +105,11 @@ class TableEncoder:
         if name is None or name not in frame:
             return np.ones(len(frame))
         values = as_numbers(frame[name], self.marks.get(name))
-        if not (values >= 0).all():
-            gaps = int(np.isnan(values).sum())
+        wrong = frame[name][~(values >= 0)]
+        if len(wrong):
             raise ValueError(
-                f"The weights in {name!r} must be at least 0 in every row; got "
-                f"{np.nanmin(values)} as the smallest and {gaps} missing values."
+                f"The weights in {name!r} must be at least 0 in every row; got {first_of(wrong)}. "
+                "Correct them, or delete these rows."
             )
         return values
 

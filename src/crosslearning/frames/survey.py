@@ -50,6 +50,12 @@ def columns_to_read(columns: Sequence[str], roles: Roles) -> list[str]:
         require_columns(columns, [name], f"the {role}")
     require_columns(columns, roles.features or (), "the features")
     require_columns(columns, list(roles.types), "numbers and categories")
+    for role, name in named:
+        if name in roles.types and role != "time":
+            raise ValueError(
+                f"Only features can be marked as numbers or categories; got {name!r}, which is the "
+                f"{role}. Leave it out."
+            )
     features = columns if roles.features is None else roles.features
     return list(dict.fromkeys([*(name for _, name in named), *features]))
 

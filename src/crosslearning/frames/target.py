@@ -18,7 +18,7 @@ from crosslearning.frames.columns import Column, as_numbers, column_of, is_date
 from crosslearning.frames.survey import Roles
 
 _TIME = re.compile(r"(year|yr|date|month|week|quarter|period|time|day)s?", re.IGNORECASE)
-_MOST_CLASSES = 50
+MOST_CLASSES = 50
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def target_of(
     if distinct == 1:
         raise ValueError(
             f"The target {name!r} must have at least 2 different values; all are "
-            f"{column.tolist()[0]!r}. Choose another column."
+            f"{column.tolist()[0]!r}. Choose another target."
         )
     recognised = column_of(column)
     looks_like_classes = recognised.type != "number" or distinct == 2
@@ -148,9 +148,9 @@ def target_of(
 
 def _classes(column: pd.Series[Any], distinct: int, recognised: Column) -> NDArray[Any]:
     """Values of a target of classes: text, booleans, whole or other numbers."""
-    if distinct > _MOST_CLASSES:
+    if distinct > MOST_CLASSES:
         raise ValueError(
-            f"A target of classes may have at most {_MOST_CLASSES}; {column.name!r} has "
+            f"A target of classes may have at most {MOST_CLASSES}; {column.name!r} has "
             f"{distinct:,} distinct values. Group them or choose another column"
             + (", or use option kind=regression." if recognised.type == "number" else ".")
         )

@@ -67,7 +67,9 @@ def _error(findings: Findings) -> Number:
     value = number(best.pop("chosen").error, 3)
     others = tuple((model.label, number(model.error, 3)) for model in best.values())
     if findings.target_kind == "classification":
-        note = f"Models are compared by {findings.score.name}, and may rank differently here"
+        name = findings.score.name
+        note = f"Models are compared by {name}, and may rank differently here"
+        note = "" if name == "accuracy" else note
         return Number("Predictions that are correct", f"{value} %", note, others)
     note = capital(f"{findings.score.error}, in units of {findings.target}")
     if findings.holdout:
@@ -80,7 +82,8 @@ def _helped(findings: Findings) -> Iterator[Number]:
     """Count the tasks that do better than with what the sentence compares with, if with any."""
     verdict = findings.verdict
     chosen, other = verdict.labels["cross"], verdict.labels[verdict.against]
-    if verdict.effect is Effect.NOTHING or chosen == other:
+    pooled = any(model.chosen and model.kind == "pooled" for model in findings.models)
+    if verdict.effect is Effect.NOTHING or pooled or chosen == other:
         return
     note = f"do better with {chosen} than with {other}; {verdict.hurt:,} do worse"
     helped = f"{verdict.helped:,} of {verdict.n_tasks:,}"

@@ -91,16 +91,30 @@ def coefficients(findings: Findings) -> list[Figure]:
     labels = [str(task.task) for task in findings.tasks]
     key = f"A stroke for each {findings.task}, a diamond for the centre; standardised features."
     figures: list[Figure] = []
-    for predictor in findings.coefficients.predictors[:_CLASSES]:
+    predictors, of_classes = _drawn(findings.coefficients.predictors)
+    for predictor in predictors:
         for caption, rows in _captions(predictor, findings).items():
             # Too many strokes overlap and slow the page down.
             step = -(-len(rows) * len(labels) // _STROKES)
-            some = f" (one task in {step} is shown)" if step > 1 else ""
+            some = of_classes + (f" (one task in {step} is shown)" if step > 1 else "")
             if rows:
                 name = f"coefficients-{len(figures) + 1}"
                 drawn = strips(rows, labels, step, findings.task)
                 figures.append(Figure(name, caption + some, drawn, key))
     return figures
+
+
+def _drawn(predictors: Sequence[Predictor]) -> tuple[Sequence[Predictor], str]:
+    """Return the classes to draw, and say which they are if there are more."""
+    if len(predictors) <= _CLASSES:
+        return predictors, ""
+
+    def sizes(one: Predictor) -> tuple[float, float]:
+        return float(np.ptp(one.tasks, axis=0).max()), float(np.abs(one.center).max())
+
+    largest = sorted(predictors, key=sizes, reverse=True)[:_CLASSES]
+    most = "that differ most" if sizes(largest[0])[0] > 0 else "with the largest ones"
+    return largest, f" (shown for the {_CLASSES} of {len(predictors)} classes {most})"
 
 
 def _captions(predictor: Predictor, findings: Findings) -> dict[str, list[Parameter]]:

@@ -20,6 +20,7 @@ from crosslearning.archive import from_json, to_json
 from crosslearning.evaluation.comparison import Comparison, Measure, Remark, extreme
 from crosslearning.evaluation.numbers import number
 from crosslearning.evaluation.scores import standard_error
+from crosslearning.frames.columns import class_codes
 from crosslearning.frames.encoder import counted
 from crosslearning.tables.forecast import BLOCKS, cost_of_learners, predictions
 from crosslearning.tables.model import TableModel
@@ -150,12 +151,13 @@ def _provenance(fit: Fit, command: str) -> records.Provenance:
 
 
 def _sentence(fit: Fit, verdict: records.Verdict, comparison: Comparison, measure: Measure) -> str:
-    """Say whether sharing helps, and first that no model beats the baseline, if none does."""
+    """Say whether sharing helps, and first that the choice does not beat the baseline, if so."""
     trials = fit.compared.trials
     text = verdicts.sentence(verdict, comparison, trials, measure)
-    if trials.means.max() > trials.baseline:
+    if trials.nested_score > trials.baseline:
         return text
-    return f"No model is better than predicting {_baseline(fit)}. {text}"
+    who = "The chosen model is no" if trials.means.max() > trials.baseline else "No model is"
+    return f"{who} better than predicting {_baseline(fit)}. {text}"
 
 
 def _baseline(fit: Fit) -> str:
@@ -238,7 +240,7 @@ def _tasks_to_list(gains: Array) -> NDArray[np.intp]:
 def effects(
     model: TableModel, frame: pd.DataFrame, constant: Collection[str] = ()
 ) -> tuple[records.PartialEffect, ...]:
-    """Predictions, or probabilities of the last class, as one column changes, averaged over rows.
+    """Predictions, or probabilities of a class, as one column changes, averaged over rows.
 
     For columns with the largest effects at the centre, unless they are very many; also in some
     tasks, but not for columns whose features are `constant` within all of them.
@@ -246,12 +248,14 @@ def effects(
     grids = _grids(model, frame)
     if not grids or model.rotation is not None:
         return ()
-    X = _encoded(model, frame, grids)
-    centers = {name: _averaged(model, X[name], -1) for name in grids}
+    X, shown = _encoded(model, frame, grids), _shown_class(model, frame)
+    centers = {name: _averaged(model, X[name], -1, shown) for name in grids}
     largest = sorted(grids, key=lambda name: -np.ptp(centers[name]))[:_COLUMNS]
     labels, classes = model._tasks.labels, model.classes
     drawn = range(0, len(labels), -(-len(labels) // _LINES))
-    what = model.predicts if classes is None else f"probability of {model.target} = {classes[-1]}"
+    what = model.predicts
+    if classes is not None:
+        what = f"probability of {model.target} = {classes[shown]}"
     alike = [name for name in grids if {*model.encoder.features_of(name)} <= {*constant}]
     tasks = {name: () if name in alike else drawn for name in grids}
     return tuple(
@@ -262,10 +266,18 @@ def effects(
             grid=tuple(grids[name]),
             center=tuple(centers[name]),
             tasks=tuple(labels[task] for task in tasks[name]),
-            lines=tuple(tuple(_averaged(model, X[name], task)) for task in tasks[name]),
+            lines=tuple(tuple(_averaged(model, X[name], task, shown)) for task in tasks[name]),
         )
         for name in largest
     )
+
+
+def _shown_class(model: TableModel, frame: pd.DataFrame) -> int:
+    """Position of the second of two classes, else of the most frequent one."""
+    if model.classes is None or len(model.classes) == 2:
+        return 1
+    mark = model.encoder.marks.get(model.target)
+    return int(np.bincount(class_codes(frame[model.target], model.classes, mark)).argmax())
 
 
 def _grids(model: TableModel, frame: pd.DataFrame) -> dict[str, NDArray[Any]]:
@@ -302,9 +314,9 @@ def _encoded(
     return X
 
 
-def _averaged(model: TableModel, X: Array, task: int) -> Array:
-    """Mean predictions of a task over the rows of each value of a grid; -1 is the centre."""
+def _averaged(model: TableModel, X: Array, task: int, shown: int) -> Array:
+    """Mean predictions of a task (-1: centre), or of a class, over rows, by value of a grid."""
     rows = X.reshape(-1, X.shape[-1])
     values = predictions(model.state, rows, np.full(len(rows), task))
-    values = values if model.classes is None else values[:, -1]
+    values = values if model.classes is None else values[:, shown]
     return np.asarray(values.reshape(X.shape[:-1]).mean(axis=1))

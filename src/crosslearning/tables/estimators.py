@@ -26,6 +26,9 @@ from sklearn.utils.validation import (
 
 from crosslearning.archive import from_json, to_json
 from crosslearning.evaluation import Comparison
+from crosslearning.frames.columns import check_names, free_name
+from crosslearning.frames.target import MOST_CLASSES
+from crosslearning.linear.bayesian import accuracy
 from crosslearning.tables.findings import VERSION, Findings
 from crosslearning.tables.fitting import fit_table
 from crosslearning.tables.model import TableModel
@@ -133,6 +136,7 @@ class CrossTable(BaseEstimator):  # type: ignore[misc]
     def _checked_features(self, X: Any, *, reset: bool) -> pd.DataFrame:
         """Return a table of the features, whose types are those of X."""
         if isinstance(X, pd.DataFrame):
+            check_names(map(str, X.columns))
             validate_data(self, X, reset=reset, skip_check_array=True)
             frame = X.reset_index(drop=True)
         else:
@@ -331,7 +335,7 @@ class CrossClassifier(TaskClassifier, CrossTable):
 
     Random forests are tried too. Parameters and attributes are those of :class:`CrossRegressor`,
     without `family` and `quantile` and with ``classes_``, at most 50. `metric` is one of those for
-    classes. Whole numbers and an ordered pandas Categorical are also tried as ordered classes.
+    classes. Classes that are numbers or an ordered pandas Categorical are also tried as ordered.
 
     Examples
     --------
@@ -350,8 +354,9 @@ class CrossClassifier(TaskClassifier, CrossTable):
         self, X: ArrayLike, tasks: ArrayLike | str | None = None
     ) -> NDArray[np.float64]:
         """Probabilities of the classes, shape (n_rows, n_classes); parameters as in `predict`."""
-        predictions = self._predictions(X, tasks)
-        return predictions[[f"probability_{label}" for label in self.classes_]].to_numpy()
+        classes: Any = self._fitted.classes  # perhaps in another order
+        names = [f"probability_{label}" for label in np.sort(classes)]
+        return self._predictions(X, tasks)[names].to_numpy()
 
     def predict_log_proba(
         self, X: ArrayLike, tasks: ArrayLike | str | None = None
@@ -361,9 +366,14 @@ class CrossClassifier(TaskClassifier, CrossTable):
 
     _class_scores = predict_proba
 
+    def _measure(self) -> Callable[..., float]:
+        """Accuracy; scikit-learn's refuses classes such as 0.5."""
+        return accuracy
+
     def _learn_target(self, y: NDArray[Any], source: Any) -> Any:
-        codes = self._learn_classes(y)
-        if self.classes_.dtype.kind in "iu":
+        y = pd.Series(y).infer_objects().to_numpy()
+        codes = self._learn_classes(y, MOST_CLASSES)
+        if y.dtype.kind in "iuf":
             return y
         # Text that is marked as categories is never mistaken for numbers.
         names = pd.Index([f"{label}" for label in self.classes_])
@@ -422,7 +432,4 @@ def _named_labels(tasks: Any, table: pd.DataFrame) -> dict[str, Any]:
 def _new_name(values: Any, default: str, taken: Collection[str]) -> str:
     """Return the name of a column, or a default, with underscores if it is taken."""
     name: Any = getattr(values, "name", None)
-    name = name if isinstance(name, str) else default
-    while name in taken:
-        name += "_"
-    return str(name)
+    return free_name(name if isinstance(name, str) else default, taken)

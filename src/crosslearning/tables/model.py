@@ -19,7 +19,13 @@ from crosslearning.convex.sums.columns import Curves, Rotation
 from crosslearning.evaluation.metrics import Predictions, metric_of
 from crosslearning.files import replacing, write_json
 from crosslearning.frames import reading
-from crosslearning.frames.columns import as_text, check_names, require_columns, time_values
+from crosslearning.frames.columns import (
+    as_text,
+    check_names,
+    free_name,
+    require_columns,
+    time_values,
+)
 from crosslearning.frames.encoder import BETWEEN, TableEncoder, TaskLevels, recognised, tidy
 from crosslearning.tables import forecast
 from crosslearning.tables.findings import Findings, Horizon
@@ -299,7 +305,8 @@ class Predicted:
     Attributes
     ----------
     table : DataFrame, optional
-        Columns of the input, then of :meth:`TableModel.predict`; None if written in chunks.
+        Columns of the input, then of :meth:`TableModel.predict`, with an underscore if the model
+        needs a column of this name; None if written in chunks.
     score : Score, optional
         Metric, score and number of rows, if the table has the target.
     rows, unknown, fallback : int, Counter, str
@@ -327,7 +334,9 @@ class Predicted:
 
     def add(self, model: TableModel, frame: pd.DataFrame, coverage: float) -> pd.DataFrame:
         """Predict some rows, and count them."""
+        needed = [*model.task_columns, model.target, *model.encoder.columns]
         predictions = model.predict(frame, coverage=coverage)
+        predictions.columns = [free_name(name, needed) for name in predictions.columns]
         if twice := [name for name in predictions.columns if name in frame.columns]:
             raise ValueError(f"The table has a column {twice[0]!r}, as predictions do. Rename it.")
         self.rows += len(frame)

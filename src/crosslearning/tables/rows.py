@@ -130,8 +130,11 @@ def fitted(
         model.tasks_ = labels
         return bounded(model, rows.counted)
     weights = {} if rows.weights is None else {"sample_weight": rows.weights}
-    ordered = getattr(model, "ordered", False)
-    y: Any = pd.Categorical(rows.y, rows.grades, ordered=True) if ordered else rows.y
+    y: Any = rows.y
+    if ordered := getattr(model, "ordered", False):
+        y = pd.Categorical(y, rows.grades, ordered=True)
+    elif rows.classes is not None:  # scikit-learn refuses classes such as 0.5
+        y = np.searchsorted(rows.classes, y)
     if nested:
         assert rows.levels is not None
         model.fit(rows.X, y, tasks=rows.levels.numbers.iloc[rows.codes], **weights)
@@ -139,7 +142,11 @@ def fitted(
     else:
         model.fit(rows.X, y, tasks=rows.codes, **weights)
         model.tasks_ = labels[model.tasks_.astype(np.intp)]
-    return model if rows.classes is not None else bounded(model, rows.counted)
+    if rows.classes is None:
+        return bounded(model, rows.counted)
+    if not ordered:
+        model.classes_ = rows.classes[model.classes_]
+    return model
 
 
 def bounded(model: Any, y: Array) -> Any:

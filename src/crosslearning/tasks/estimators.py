@@ -72,9 +72,10 @@ class TaskClassifier(_TaskPredictor, ClassifierMixin):  # type: ignore[misc]
         best = self._class_scores(X, tasks).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
-    def _learn_classes(self, y: NDArray[Any]) -> NDArray[np.intp]:
-        """Store the classes, and return the position of each row's class."""
-        check_classification_targets(y)
+    def _learn_classes(self, y: NDArray[Any], most_numbers: int = 0) -> NDArray[np.intp]:
+        """Store the classes, and return the position of each row's; so many may be any numbers."""
+        if y.dtype.kind != "f" or len(np.unique(y)) > most_numbers:
+            check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         self._refuse_one_class()
         return np.asarray(codes)
