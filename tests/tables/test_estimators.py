@@ -200,8 +200,10 @@ def test_classes_keep_their_type_and_order(fitted):
         assert again.classes_.tolist() == sorted(classes)
         assert again.predict(X, tasks=shop).dtype == np.array(classes).dtype
         assert again.score(X, np.where(y == "9", *classes), tasks=shop) > 0.6
-    again = few.fit(X, np.where(y == "9", True, False).astype(object), tasks=shop)
+    truth = np.where(y == "9", True, False).astype(object)
+    again = few.fit(X, truth, tasks=shop)
     assert again.predict(X, tasks=shop).dtype == bool
+    assert again.score(X, truth, tasks=shop) > 0.6
 
 
 def test_many_numbers_are_no_classes():

@@ -28,6 +28,8 @@ from crosslearning.tasks import TaskIndex
 _RARE = 10  # rows; levels with fewer are grouped,
 _RARE_SHARE = 0.02  # or with less than this share of the rows if that is less
 _MOST_LEVELS = 30  # of a column, including the group of rare ones
+_GRID, _GRID_LEVELS = 21, 12  # values of a column that effects are drawn at,
+_CENTRAL = (0.025, 0.975)  # between these quantiles
 _MISSING = "(missing)"
 _OTHER = "(other)"
 _ROUNDING = 1e-9  # of a range: tolerance at its ends
@@ -174,6 +176,21 @@ class TableEncoder:
             return [column]
         levels = _encoded_levels(self.levels[column])
         return [f"{column}={_OTHER if level is None else level}" for level in levels]
+
+    def grids(self, frame: pd.DataFrame) -> dict[str, NDArray[Any]]:
+        """Values that vary: few numbers as they are, others evenly spaced; frequent levels."""
+        grids: dict[str, NDArray[Any]] = {}
+        for name in self.plain:
+            values = self.read(frame, name)
+            values = values[np.isfinite(values)]
+            low, high = np.quantile(values, _CENTRAL)
+            distinct = np.unique(values[(values >= low) & (values <= high)])
+            grids[name] = np.linspace(low, high, _GRID) if len(distinct) > _GRID else distinct
+        for name, levels in self.levels.items():
+            counts = counted(frame[name]).sort_values(ascending=False, kind="stable")
+            frequent = counts.index[counts.index.isin(levels)][:_GRID_LEVELS]
+            grids[name] = frequent.to_numpy(dtype=object)
+        return {name: grid for name, grid in grids.items() if len(grid) > 1}
 
     def encode(self, frame: pd.DataFrame) -> NDArray[np.float64]:
         """Encode the rows of a table as finite numbers; what is no number counts as missing."""

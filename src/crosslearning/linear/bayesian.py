@@ -19,6 +19,7 @@ from crosslearning.convex.sums.table import TaskTable
 from crosslearning.linear._bayesian import CrossBayesianModel
 from crosslearning.linear._bayesian_regression import FARTHEST, BayesianRegression
 from crosslearning.linear._estimator import ClassTarget
+from crosslearning.tasks.estimators import accuracy
 from crosslearning.tether import Array
 
 
@@ -364,8 +365,3 @@ def grades_of(y: Any) -> NDArray[Any]:
             f"{other[0]!r}. Pass an ordered pandas Categorical, or numbers."
         )
     return np.sort(distinct)
-
-
-def accuracy(y: Any, predicted: Any, sample_weight: Any = None) -> float:
-    """Return the share of targets that are predicted, whatever their type."""
-    return float(np.average(np.asarray(y) == predicted, weights=sample_weight))

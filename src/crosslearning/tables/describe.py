@@ -21,7 +21,6 @@ from crosslearning.evaluation.comparison import Comparison, Measure, Remark, ext
 from crosslearning.evaluation.numbers import number
 from crosslearning.evaluation.scores import standard_error
 from crosslearning.frames.columns import class_codes
-from crosslearning.frames.encoder import counted
 from crosslearning.tables.forecast import BLOCKS, cost_of_learners, predictions
 from crosslearning.tables.model import TableModel
 from crosslearning.tables.pipeline import Fit
@@ -30,11 +29,10 @@ Array = NDArray[np.float64]
 _MOST_TASKS = 2000  # that are listed one by one
 _AT_ENDS = 40  # of these, those with the smallest and with the largest gains
 _LIBRARIES = ("numpy", "pandas", "scikit-learn", "scipy")
-# Partial effects: of so many columns and tasks, at so many values, averaged over so many rows.
-_COLUMNS, _LINES, _GRID, _ROWS = 12, 30, 21, 40
+# Partial effects: of so many columns and tasks, averaged over so many rows.
+_COLUMNS, _LINES, _ROWS = 12, 30, 40
 _NUMBERS = 2**24  # to go through in all: features, nodes of integrals and trees; else fewer rows
 _NODES = 64  # that each probability of three or more classes is an average over
-_CENTRAL = (0.025, 0.975)  # quantiles of a column
 
 
 def describe(fit: Fit, command: str) -> records.Findings:
@@ -245,17 +243,19 @@ def effects(
     For columns with the largest effects at the centre, unless they are very many; also in some
     tasks, but not for columns whose features are `constant` within all of them.
     """
-    grids = _grids(model, frame)
+    grids, classes, shown, what = model.encoder.grids(frame), model.classes, 1, model.predicts
     if not grids or model.rotation is not None:
         return ()
-    X, shown = _encoded(model, frame, grids), _shown_class(model, frame)
+    if classes is not None:
+        if len(classes) > 2:  # the most frequent one
+            mark = model.encoder.marks.get(model.target)
+            shown = int(np.bincount(class_codes(frame[model.target], classes, mark)).argmax())
+        what = f"probability of {model.target} = {classes[shown]}"
+    X = _encoded(model, frame, grids)
     centers = {name: _averaged(model, X[name], -1, shown) for name in grids}
     largest = sorted(grids, key=lambda name: -np.ptp(centers[name]))[:_COLUMNS]
-    labels, classes = model._tasks.labels, model.classes
+    labels = model._tasks.labels
     drawn = range(0, len(labels), -(-len(labels) // _LINES))
-    what = model.predicts
-    if classes is not None:
-        what = f"probability of {model.target} = {classes[shown]}"
     alike = [name for name in grids if {*model.encoder.features_of(name)} <= {*constant}]
     tasks = {name: () if name in alike else drawn for name in grids}
     return tuple(
@@ -270,29 +270,6 @@ def effects(
         )
         for name in largest
     )
-
-
-def _shown_class(model: TableModel, frame: pd.DataFrame) -> int:
-    """Position of the second of two classes, else of the most frequent one."""
-    if model.classes is None or len(model.classes) == 2:
-        return 1
-    mark = model.encoder.marks.get(model.target)
-    return int(np.bincount(class_codes(frame[model.target], model.classes, mark)).argmax())
-
-
-def _grids(model: TableModel, frame: pd.DataFrame) -> dict[str, NDArray[Any]]:
-    """Values of each column: few numbers as they are, others evenly spaced; frequent levels."""
-    grids: dict[str, NDArray[Any]] = {}
-    for name in model.encoder.plain:
-        values = model.encoder.read(frame, name)
-        values = values[np.isfinite(values)]
-        low, high = np.quantile(values, _CENTRAL)
-        distinct = np.unique(values[(values >= low) & (values <= high)])
-        grids[name] = np.linspace(low, high, _GRID) if len(distinct) > _GRID else distinct
-    for name, levels in model.encoder.levels.items():
-        counts = counted(frame[name]).sort_values(ascending=False, kind="stable")
-        grids[name] = counts.index[counts.index.isin(levels)][:_COLUMNS].to_numpy(dtype=object)
-    return {name: grid for name, grid in grids.items() if len(grid) > 1}
 
 
 def _encoded(

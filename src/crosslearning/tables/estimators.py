@@ -28,7 +28,6 @@ from crosslearning.archive import from_json, to_json
 from crosslearning.evaluation import Comparison
 from crosslearning.frames.columns import check_names, free_name
 from crosslearning.frames.target import MOST_CLASSES
-from crosslearning.linear.bayesian import accuracy
 from crosslearning.tables.findings import VERSION, Findings
 from crosslearning.tables.fitting import fit_table
 from crosslearning.tables.model import TableModel
@@ -365,10 +364,6 @@ class CrossClassifier(TaskClassifier, CrossTable):
         return np.log(np.maximum(self.predict_proba(X, tasks), np.finfo(np.float64).tiny))
 
     _class_scores = predict_proba
-
-    def _measure(self) -> Callable[..., float]:
-        """Accuracy; scikit-learn's refuses classes such as 0.5."""
-        return accuracy
 
     def _learn_target(self, y: NDArray[Any], source: Any) -> Any:
         y = pd.Series(y).infer_objects().to_numpy()

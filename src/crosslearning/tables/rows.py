@@ -94,9 +94,7 @@ class Rows:
         if self.frequencies is None:
             return None
         each = dict(zip(np.asarray(self.classes).tolist(), self.frequencies.tolist(), strict=True))
-        return (
-            each if self.grades is None else {grade: each[grade] for grade in self.grades.tolist()}
-        )
+        return each if self.grades is None else {k: each[k] for k in self.grades.tolist()}
 
     @property
     def unpredicted(self) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -31,17 +31,10 @@ _SHOWN = 20_000  # rows to look at predictions of
 
 def roles_of(settings: FitSettings) -> Roles:
     """Return what the columns of a table are."""
-    numbers = dict.fromkeys(settings.numbers, "number")
-    return Roles(
-        task=settings.task,
-        target=settings.target,
-        features=settings.features,
-        types=numbers | dict.fromkeys(settings.categories, "category"),
-        weights=settings.weights,
-        time=settings.time,
-        group=settings.group,
-        drop_unlabelled=settings.drop_unlabelled,
-    )
+    types = dict.fromkeys(settings.numbers, "number")
+    types |= dict.fromkeys(settings.categories, "category")
+    names = {one.name for one in fields(Roles)} - {"types"}
+    return Roles(**{name: getattr(settings, name) for name in names}, types=types)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -49,8 +49,10 @@ class _TaskPredictor:
         """Score of predictions, as scikit-learn has it."""
         from sklearn.metrics import accuracy_score, r2_score
 
-        classes = isinstance(self, ClassifierMixin)
-        return accuracy_score if classes else r2_score  # type: ignore[no-any-return]
+        if not isinstance(self, TaskClassifier):
+            return r2_score  # type: ignore[no-any-return]
+        # Scikit-learn refuses classes such as 0.5, and truth values of object dtype.
+        return accuracy if self.classes_.dtype.kind in "fb" else accuracy_score
 
 
 class TaskRegressor(_TaskPredictor, RegressorMixin):  # type: ignore[misc]
@@ -84,6 +86,11 @@ class TaskClassifier(_TaskPredictor, ClassifierMixin):  # type: ignore[misc]
         if len(self.classes_) < 2:
             one = self.classes_.tolist()[0]
             raise ValueError(f"A classifier needs at least 2 classes; got one class, {one!r}.")
+
+
+def accuracy(y: Any, predicted: Any, sample_weight: Any = None) -> float:
+    """Return the share of targets that are predicted, whatever their type."""
+    return float(np.average(np.asarray(y) == predicted, weights=sample_weight))
 
 
 def separate_labels(X: Any, tasks: Any, task_column: Any) -> tuple[Any, Any]:
