@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.linalg import helmert
+from scipy.stats import t
 
 from crosslearning.convex.families import (
     Bernoulli,
@@ -133,3 +134,16 @@ def test_impossible_parameters_are_named():
         Tweedie(2.5)
     with pytest.raises(ValueError, match="must be positive; got 0"):
         Student(0.0)
+
+
+@pytest.mark.parametrize(("df", "variance"), [(4.0, 2.0), (1.0, np.inf)])
+def test_students_density_variance_and_information(df, variance):
+    family, errors = Student(df), t.ppf((np.arange(100_000) + 0.5) / 100_000, df)
+    squares = errors**2
+    np.testing.assert_allclose(family.log_density_of(squares), t.logpdf(errors, df))
+    assert family.variance(np.zeros(1))[0] == variance
+    precisions = family.precisions(squares)
+    assert np.mean(precisions**2 * squares) == pytest.approx(family.information, rel=1e-3)
+    shown = family.variance_of_slopes(precisions, squares)
+    assert shown == pytest.approx(family.information, rel=1e-3)
+    assert family.variance_of_slopes(np.ones(3), np.zeros(3)) == family.information

@@ -212,3 +212,20 @@ def test_unknown_tasks_and_levels_are_refused(schools):
     new = model.fit_task(table.X[:20], table.y[:20], "new")
     with pytest.raises(ValueError, match="joint posterior"):
         new.contrast({"new": 1.0})
+
+
+@pytest.mark.parametrize("noise", ["t4", "normal"])
+def test_standard_errors_of_robust_models_are_those_of_repeated_samples(noise):
+    rng = np.random.default_rng(0)
+    tasks, errors, contrasts = np.repeat(np.arange(12), 20), [], []
+    for _ in range(50):
+        X, own = rng.normal(size=(240, 2)), 0.5 * rng.normal(size=12)
+        rest = rng.standard_t(4, size=240) if noise == "t4" else rng.normal(size=240)
+        y = X @ [1.0, -0.5] + own[tasks] + rest
+        model = CrossBayesianGLM("student", covariance="diagonal").fit(X, y, tasks)
+        frame = model.summary().frame
+        errors.append((frame["estimate"] - [1.0, -0.5, 0.0]) / frame["std_error"])
+        frame = model.contrast({0: 1.0, 1: -1.0}).loc["intercept"]
+        contrasts.append((frame["estimate"] - own[0] + own[1]) / frame["std_error"])
+    assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(1.0, abs=0.12)
+    assert np.sqrt(np.mean(np.square(contrasts))) == pytest.approx(1.0, abs=0.3)

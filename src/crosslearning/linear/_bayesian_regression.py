@@ -299,8 +299,10 @@ class BayesianRegression(RealTarget, CrossBayesianModel):
         family = self._family()
         columns = self._scaling().columns(rows.X, intercept=self.fit_intercept)
         variance = quadratic_forms(columns, rows.tasks, self.task_covariances_)
-        if isinstance(family, Student):
-            counts = family.precisions(((rows.y - score) ** 2 + variance) * counts) * counts
         slope, curvature, _ = family.derivatives(rows.y, score)
+        if isinstance(family, Student):
+            squares = counts * (rows.y - score) ** 2
+            precisions = family.precisions(squares + counts * variance)
+            slope, curvature = precisions * slope, family.variance_of_slopes(precisions, squares)
         rest = np.maximum(1.0 - counts * curvature * variance, _LEAST_REST)
         return score - counts * slope * variance / rest, variance / rest

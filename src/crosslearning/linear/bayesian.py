@@ -118,7 +118,7 @@ class CrossBayesianGLM(BayesianRegression):
     """Generalised linear models for related tasks that learn how much the tasks differ.
 
     Like :class:`CrossBayesianRidge`, for other targets, by Laplace's approximation of the evidence
-    (a variational one for ``family="student"``). Predictions are means over the posterior.
+    (with Fisher's information for ``family="student"``). Predictions are means over the posterior.
     Coefficients are those of its mode, whose largest distance `epsilon_max_` is; for
     ``family="poisson"`` with ``epsilon=inf``, means of the Gaussian nearest to the posterior, so
     that predicted counts nearly add up to the observed ones.
@@ -139,8 +139,9 @@ class CrossBayesianGLM(BayesianRegression):
     Attributes
     ----------
     noise_sd_, overdispersion_ : float
-        Square root of the family's dispersion, 1 for "quantile"; and, for "negative-binomial", what
-        evidence finds the variance of a count to be: mean + overdispersion · mean².
+        Square root of the family's dispersion, 1 for "quantile", of "student" the scale of its t
+        distribution; and, for "negative-binomial", what evidence finds the variance of a count to
+        be: mean + overdispersion · mean².
     target_scale_, largest_mean_ : float
         Noise of a robust fit, the unit of `covariance_`, for "quantile", otherwise 1; and upper
         limit of means under a logarithmic link, which extrapolates badly: 1.25 times the largest

@@ -11,7 +11,7 @@ from scipy.linalg import block_diag
 
 import crosslearning.tables.findings as records
 from crosslearning.convex.evidence.posterior import VarianceLaw
-from crosslearning.convex.families import family_of
+from crosslearning.convex.families import OneScore, family_of
 from crosslearning.convex.sums.columns import Rotation
 from crosslearning.tables.model import TableModel
 
@@ -102,10 +102,13 @@ def task_differences(
     )
     family = family_of(vars(estimator))
     logarithmic, noisy = family.link == "log", family.link == "identity" and family.has_dispersion
+    noise = None
+    if noisy and isinstance(family, OneScore):  # Student's scale is less than a standard deviation
+        noise = float(estimator.noise_sd_ * np.sqrt(family.variance(np.zeros(1))[0]))
     scale = f"the logarithm of {target}" if logarithmic else target
     return records.TaskDifferences(
         levels=levels,
-        noise=estimator.noise_sd_ if noisy else None,
+        noise=noise,
         unit="log-odds" if family.link == "logit" else scale,
         factor=np.exp(levels[-1].level.sd) if logarithmic else None,
     )

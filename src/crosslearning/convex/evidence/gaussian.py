@@ -4,15 +4,18 @@ y = xᵀθ_i + noise of variance σ², θ_i = β + δ_i, δ_i ~ N(0, Σ), β ~ N
 flat on the intercept. Σ, σ² and τ² maximise the probability of the targets with all parameters
 integrated out (restricted maximum likelihood, where τ² is large).
 
-With Student's t noise each row has a precision of its own, drawn from a gamma distribution.
-Parameters and precisions take turns (variational Bayes), which raises a bound of the evidence.
+With Student's t noise each row has a precision of its own, w = (ν + 1) / (ν + r²) for its squared
+error r², averaged over the posterior, in units of σ². The slopes of the log density are those of
+least squares with these weights, but its curvature is not: where an error decides its own weight,
+this says less. The curvature is Fisher's information, k = (ν + 1) / (ν + 3) for a row, the variance
+of its slope w r; so k is Σ w² r² / Σ w r², which makes Σ w r² the estimate of the noise. Working
+responses m + (w / k) (y - m), around scores m, have these slopes and this curvature.
 """
 
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.special import digamma, gammaln
 
 from crosslearning.convex.evidence.marginal import Hierarchy, Marginal, roots_of_levels, row_factors
 from crosslearning.convex.evidence.point import EvidencePoint
@@ -26,7 +29,9 @@ COVARIANCES = ("auto", "block", "diagonal", "full", "levels", "pooled", "separat
 _OF_LEVELS = ("auto", "block", "diagonal", "levels", "pooled")
 _SAMPLE = 2**14  # tasks that are enough to begin with
 _ROUNDING = 1e-13  # smallest noise, as a share of the variance of the targets
-_MAX_ROUNDS = 200
+_MAX_ROUNDS, _TASK_ROUNDS = 200, 20
+_PATIENT, _IDLE = 100, 0.03  # rounds after which such changes of the log evidence are idle
+_LEAST_STEP, _CHECKED = 0.1, 10  # rounds after which steps may be halved
 _STRUCTURE_ROUNDS = 3  # after which the structure of the covariance stays
 _NORMAL = 1.4826  # standard deviation over median absolute deviation
 
@@ -156,31 +161,91 @@ def check_covariance(options: SearchOptions, groups: Hierarchy | None = None) ->
 def robust_fit(
     rows: GLMRows, family: Student, options: SearchOptions, groups: Hierarchy | None = None
 ) -> Optimum[EvidencePoint]:
-    """Fit rows with real targets and Student noise, with the bound as evidence."""
-    used, y, bound = rows.weights > 0, rows.y - rows.offset[:, 0], -np.inf
-    deviations = np.abs(y - np.median(y))
-    unit = _NORMAL * np.median(deviations)  # to begin with
-    squares = (deviations / unit) ** 2 if unit > 0 else np.ones(len(y))
+    """Fit rows with real targets and Student noise, by Laplace's approximation.
+
+    Variances are searched for on working responses, of which each has the same information;
+    parameters follow by weighted least squares, whose steps never go too far.
+    """
+    model, values = _Working.begun(rows, family), [-np.inf]
     last: Optimum[EvidencePoint] | None = None
     for n in range(_MAX_ROUNDS):
-        data = GaussianData.of(rows.moments(family.precisions(squares)), groups)
-        optimum = last = _optimum(data, options, last)
-        point = optimum.point
-        previous, bound = bound, point.value + float(used @ _charge(family.df, squares))
+        optimum = last = _optimum(GaussianData.of(model.moments, groups), options, last)
+        values.append(optimum.point.value + model.lacking)
         if n + 1 >= _STRUCTURE_ROUNDS:
             options = options._replace(covariance=optimum.structure)
-        if n >= _STRUCTURE_ROUNDS and bound - previous <= 10.0 * options.tol:
+        close = max(10.0 * options.tol, model.rounding / optimum.point.noise)
+        close = max(close, _IDLE) if n >= _PATIENT else close
+        before, change = np.diff(values[-3:]) if n else (0.0, np.inf)
+        if n >= _STRUCTURE_ROUNDS and abs(change) <= close:
             break
-        covariances = point.noise * point.marginal.task_posteriors[0]
-        squares = rows.expected_squares(point.thetas, covariances) / point.noise
+        if n % _CHECKED == 0 and change * before < -0.5 * before**2:  # to and fro
+            model = replace(model, step=max(0.5 * model.step, _LEAST_STEP))
+        model = model.around(optimum.point)
     else:
         optimum = replace(optimum, converged=False)
-    return replace(optimum, point=replace(point, value=bound))
+    return replace(optimum, point=replace(optimum.point, value=values[-1]))
 
 
-def _charge(df: float, squares: Array) -> Array:
-    """Return what the bound adds to the evidence at mean precisions: ½(E log τ - log E τ) - KL."""
-    shape, rate, prior = 0.5 * (df + 1.0), 0.5 * (df + squares), 0.5 * df
-    gain = (shape - prior) * digamma(shape) - gammaln(shape) + gammaln(prior)
-    divergence = gain + prior * np.log(rate / prior) + shape * (prior - rate) / rate
-    return np.asarray(0.5 * (digamma(shape) - np.log(shape)) - divergence)
+@dataclass(frozen=True, eq=False)
+class _Working:
+    """Working responses around scores, for which Student's noise is Gaussian."""
+
+    rows: GLMRows
+    family: Student
+    weighted: Moments  # of the targets, by their precisions
+    moments: Moments  # of the working responses
+    responses: Array
+    lacking: float = 0.0  # of log densities, in those of the working responses
+    step: float = 1.0  # share of the way from one round's responses to the next
+
+    @classmethod
+    def begun(cls, rows: GLMRows, family: Student) -> "_Working":
+        y = rows.y - rows.offset[:, 0]
+        deviations = np.abs(y - np.median(y))
+        unit = _NORMAL * np.median(deviations)
+        squares = (deviations / unit) ** 2 if unit > 0 else np.ones(len(y))
+        weighted = rows.moments(family.precisions(squares))
+        return cls(rows, family, weighted, weighted, rows.y)
+
+    @property
+    def rounding(self) -> float:
+        """Of sums of squares."""
+        return float(np.finfo(np.float64).eps * self.moments.products[:, -1, -1].sum())
+
+    def around(self, point: EvidencePoint) -> "_Working":
+        """Return the model around the best parameters at the variances of a point."""
+        rows, family, noise = self.rows, self.family, point.noise
+        thetas = replace(point.marginal, products=self.weighted.products, factors=None).means[0]
+        covariances = noise * point.marginal.task_posteriors[0]
+        precisions = family.precisions(rows.expected_squares(thetas, covariances) / noise)
+        squares = rows.expected_squares(thetas) / noise
+        k = family.variance_of_slopes(precisions, squares)
+        responses = rows.responses(thetas, precisions / k)
+        responses = self.step * responses + (1.0 - self.step) * self.responses
+        lacking = family.log_density_of(squares) + 0.5 * (
+            np.log(2.0 * np.pi / k) + precisions**2 * squares / k
+        )
+        return replace(
+            self,
+            weighted=rows.moments(precisions),
+            moments=replace(rows, y=responses).moments(k),
+            responses=responses,
+            lacking=float(lacking[rows.weights > 0].sum()),
+        )
+
+
+def robust_tasks(rows: GLMRows, family: Student, root: Array, noise: float) -> Marginal:
+    """Quadratic model, as of `robust_fit`, of tasks whose noise and distribution are known."""
+    hierarchy, certain = Hierarchy.flat(rows.n_tasks), np.full(rows.n_parameters, np.inf)
+
+    def around(moments: Moments) -> Marginal:
+        return Marginal(moments.products / noise, hierarchy, [root], certain)
+
+    marginal, precisions = around(rows.moments()), np.ones(len(rows.y))
+    covariances = around(rows.moments(family.information)).task_posteriors[0]
+    for _ in range(_TASK_ROUNDS):
+        squares = rows.expected_squares(marginal.means[0], covariances)
+        precisions = family.precisions(squares / noise)
+        marginal = around(rows.moments(precisions))
+    responses = rows.responses(marginal.means[0], precisions / family.information)
+    return around(replace(rows, y=responses).moments(family.information))

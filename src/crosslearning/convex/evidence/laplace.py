@@ -16,7 +16,12 @@ from typing import Any, cast
 import numpy as np
 
 from crosslearning.convex.deadline import check_deadline
-from crosslearning.convex.evidence.gaussian import check_covariance, evidence_fit, robust_fit
+from crosslearning.convex.evidence.gaussian import (
+    check_covariance,
+    evidence_fit,
+    robust_fit,
+    robust_tasks,
+)
 from crosslearning.convex.evidence.marginal import Hierarchy, Marginal, symmetric_root
 from crosslearning.convex.evidence.mode import LaplaceData, LaplacePoint
 from crosslearning.convex.evidence.posterior import EvidenceFit, Posterior
@@ -100,19 +105,14 @@ def new_tasks(
 ) -> tuple[Posterior, Posterior]:
     """Posteriors of tasks that were not in a fit: around the mode, and averaged if that differs."""
     rows = replace(rows, offset=rows.offset + rows.X @ center.reshape(rows.X.shape[1], -1))
-    root, known = symmetric_root(covariance), np.full(rows.n_parameters, np.inf)
-
-    def around(rows: GLMRows) -> Marginal:
-        return LaplaceData.of(rows, dispersion=noise).climb(root, known)[1]
-
-    marginal, family = around(rows), rows.family
-    if isinstance(family, Student):
-        for _ in range(_MAX_ROUNDS):
-            squares = rows.expected_squares(marginal.means[0], marginal.task_posteriors[0])
-            precisions = family.precisions(squares / noise)
-            marginal = around(replace(rows, weights=rows.weights * precisions))
+    root = symmetric_root(covariance)
+    if isinstance(rows.family, Student):
+        marginal = robust_tasks(rows, rows.family, root, noise)
+    else:
+        known = np.full(rows.n_parameters, np.inf)
+        marginal = LaplaceData.of(rows, dispersion=noise).climb(root, known)[1]
     mode = Posterior.of(marginal).shifted(center)
-    if not isinstance(family, AVERAGED):
+    if not isinstance(rows.family, AVERAGED):
         return mode, mode
     nearest = nearest_gaussians(marginal, partial(rows.products, dispersion=noise))
     return mode, Posterior.of(nearest).shifted(center)

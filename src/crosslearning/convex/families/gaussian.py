@@ -62,9 +62,27 @@ class Student(Gaussian):
     def quantiles(self, mean: Array, sd: Array, dispersion: float, levels: Array) -> Array:  # noqa: ARG002
         return np.asarray(mean + sd * stdtrit(self.df, levels))
 
+    @property
+    def information(self) -> float:
+        """Fisher's information of a score at dispersion 1."""
+        return (self.df + 1.0) / (self.df + 3.0)
+
+    def variance(self, mean: Array) -> Array:
+        return np.full_like(mean, self.df / (self.df - 2.0) if self.df > 2.0 else np.inf)
+
+    def log_density_of(self, squares: Array) -> Array:
+        """Return log densities of errors over σ, given their squares."""
+        power, scale = 0.5 * (self.df + 1.0), betaln(0.5, 0.5 * self.df) + 0.5 * np.log(self.df)
+        return np.asarray(-power * np.log1p(squares / self.df) - scale)
+
     def precisions(self, squares: Array) -> Array:
         """Return the mean precision of rows whose squared errors, over σ², are known."""
         return np.asarray((self.df + 1.0) / (self.df + squares))
+
+    def variance_of_slopes(self, precisions: Array, squares: Array) -> float:
+        """Return the information of a score that errors show, given their squares over σ²."""
+        total = float(precisions @ squares)
+        return float(precisions**2 @ squares) / total if total > 0 else self.information
 
 
 @dataclass(frozen=True)

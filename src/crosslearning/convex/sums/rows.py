@@ -183,11 +183,20 @@ class GLMRows:
         logs = np.bincount(self.tasks[used], np.log(weights[used]), n).astype(np.float64)
         return Moments(products, self.counts, logs, self.intercept)
 
-    def expected_squares(self, thetas: Array, covariances: Array) -> Array:
-        """Weighted posterior mean of the squared error of each row with a real target."""
-        means = np.einsum("rp,rp->r", self.X, thetas[self.tasks]) + self.offset[:, 0]
-        variances = quadratic_forms(self.X, self.tasks, covariances)
-        return np.asarray(self.weights * ((self.y - means) ** 2 + variances))
+    def responses(self, thetas: Array, shares: Array) -> Array:
+        """Scores and shares of the errors of real targets."""
+        scores = self._real_scores(thetas)
+        return np.asarray(scores + shares * (self.y - scores))
+
+    def expected_squares(self, thetas: Array, covariances: Array | None = None) -> Array:
+        """Weighted squared error of each row with a real target, or its posterior mean."""
+        squares = (self.y - self._real_scores(thetas)) ** 2
+        if covariances is not None:
+            squares += quadratic_forms(self.X, self.tasks, covariances)
+        return np.asarray(self.weights * squares)
+
+    def _real_scores(self, thetas: Array) -> Array:
+        return np.asarray(np.einsum("rp,rp->r", self.X, thetas[self.tasks]) + self.offset[:, 0])
 
     def log_likelihood(self, thetas: Array, dispersion: float) -> Array:
         return self.totals(thetas, partial(self.family.log_density, dispersion=dispersion))
