@@ -77,7 +77,9 @@ def _findings(fit: Fit, command: str) -> records.Findings:
         verdict=verdict,
         comparison=comparison.some(listed),
         holdout=fit.held_out and records.Holdout(fit.held_out.rows, fit.held_out.score),
-        differences=_differences(fit, target),
+        differences=differences.task_differences(
+            compared.sharing, model, target, rows.constant, weighted=bool(schema.settings.weights)
+        ),
         tasks=_task_rows(described, rows.counts, rows.compared[listed]),
         coefficients=differences.coefficients(described, model, rows.compared[listed]),
         center=differences.center_summary(compared.sharing, model),
@@ -88,15 +90,6 @@ def _findings(fit: Fit, command: str) -> records.Findings:
         predicted=compared.checks.predicted,
         reliability=compared.checks.reliability,
     )
-
-
-def _differences(fit: Fit, target: str) -> records.TaskDifferences:
-    compared = fit.compared
-    differ = differences.task_differences(
-        compared.sharing, fit.model, target, compared.rows.constant
-    )
-    weighted = compared.schema.settings.weights is not None
-    return replace(differ, noise=None) if weighted else differ  # noise is that of a weight of 1
 
 
 def _task_rows(

@@ -86,11 +86,12 @@ def coefficients(estimator: Any, model: TableModel, some: NDArray[np.intp]) -> r
 
 
 def task_differences(
-    estimator: Any, model: TableModel, target: str, constant: list[str]
+    estimator: Any, model: TableModel, target: str, constant: list[str], *, weighted: bool = False
 ) -> records.TaskDifferences:
     """How much tasks, and groups of tasks, differ in each coefficient of standardised columns.
 
-    Columns with a common variance are listed once, and `constant` columns not at all.
+    Columns with a common variance are listed once, and `constant` columns not at all. The noise of
+    `weighted` rows is that of a row of weight 1, and is left out.
     """
     axes = np.eye(estimator.n_features_in_) if model.rotation is None else model.rotation.axes
     center = axes @ np.atleast_2d(estimator.center_coef_ * estimator.feature_scale_)[-1]
@@ -101,8 +102,8 @@ def task_differences(
         for name, n, deviations in zip(columns, units, _deviations(estimator, axes), strict=True)
     )
     family = family_of(vars(estimator))
-    logarithmic, noisy = family.link == "log", family.link == "identity" and family.has_dispersion
-    noise = None
+    logarithmic, noise = family.link == "log", None
+    noisy = family.link == "identity" and family.has_dispersion and not weighted
     if noisy and isinstance(family, OneScore):  # Student's scale is less than a standard deviation
         noise = float(estimator.noise_sd_ * np.sqrt(family.variance(np.zeros(1))[0]))
     scale = f"the logarithm of {target}" if logarithmic else target
