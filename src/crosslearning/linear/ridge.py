@@ -125,7 +125,7 @@ class CrossRidgeCV(_RidgeTarget, CrossLinearModelCV):
         multiples from 1e-4 to 1 of the curvature of the data; if the metric is learned, the
         strength that maximises the evidence and multiples from 1e-2 to 1.
     cv, scoring, average, random_state
-        As in :func:`~crosslearning.compare`.
+        As in :func:`~crosslearning.evaluation.compare`.
     n_jobs : int, optional
         Number of folds to run in parallel.
     metric : {"learned", "standard"} or array, default="learned"
