@@ -68,8 +68,8 @@ def _error(findings: Findings) -> Number:
     others = tuple((model.label, number(model.error, 3)) for model in best.values())
     if findings.target_kind == "classification":
         name = findings.score.name
-        note = f"Models are compared by {name}, and may rank differently here"
-        note = "" if name == "accuracy" else note
+        other = f"Models are compared by {name}, and may rank differently here"
+        note = "" if name == "accuracy" else other
         return Number("Predictions that are correct", f"{value} %", note, others)
     note = capital(f"{findings.score.error}, in units of {findings.target}")
     if findings.holdout:

@@ -77,9 +77,7 @@ def _findings(fit: Fit, command: str) -> records.Findings:
         verdict=verdict,
         comparison=comparison.some(listed),
         holdout=fit.held_out and records.Holdout(fit.held_out.rows, fit.held_out.score),
-        differences=differences.task_differences(
-            compared.sharing, model, target, rows.constant, weighted=bool(schema.settings.weights)
-        ),
+        differences=_differences(fit, target),
         tasks=_task_rows(described, rows.counts, rows.compared[listed]),
         coefficients=differences.coefficients(described, model, rows.compared[listed]),
         center=differences.center_summary(compared.sharing, model),
@@ -90,6 +88,12 @@ def _findings(fit: Fit, command: str) -> records.Findings:
         predicted=compared.checks.predicted,
         reliability=compared.checks.reliability,
     )
+
+
+def _differences(fit: Fit, target: str) -> records.TaskDifferences:
+    compared, weighted = fit.compared, fit.compared.schema.settings.weights is not None
+    about = fit.model, target, compared.rows.constant
+    return differences.task_differences(compared.sharing, *about, weighted=weighted)
 
 
 def _task_rows(

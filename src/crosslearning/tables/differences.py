@@ -90,8 +90,7 @@ def task_differences(
 ) -> records.TaskDifferences:
     """How much tasks, and groups of tasks, differ in each coefficient of standardised columns.
 
-    Columns with a common variance are listed once, and `constant` columns not at all. The noise of
-    `weighted` rows is that of a row of weight 1, and is left out.
+    Columns with one variance are listed once; `constant` ones and noise of `weighted` rows never.
     """
     axes = np.eye(estimator.n_features_in_) if model.rotation is None else model.rotation.axes
     center = axes @ np.atleast_2d(estimator.center_coef_ * estimator.feature_scale_)[-1]
